@@ -1,0 +1,151 @@
+"""Every record that crosses a stage: frozen, without behaviour.
+
+Records are plain dataclasses; `artifact` checks them with pydantic where they enter from a file.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+
+class Message(TypedDict, total=False):
+    """One chat message in TRL's spelling; `role` and `content` are always there."""
+
+    role: str
+    content: str
+
+
+Text = str | list[dict[str, Any]]
+"""A prompt or completion in TRL's two forms: plain text, or a list of chat messages."""
+
+Pass = Literal["policy", "low_temperature"]
+"""`policy` samples as training will; `low_temperature` asks what the model does when it does not explore."""
+
+FinishReason = Literal["stop", "length"]
+"""`stop`: an end token was produced. `length`: the completion was cut at `max_completion_length`."""
+
+Verdict = Literal["accept", "reject", "unsure"]
+"""What a reader says of one completion."""
+
+Reader = Literal["person", "program"]
+"""Who read: the gate counts persons; a program's labels count in the demo alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One prompt of the dataset."""
+
+    row: int  # position in the dataset, from 1; the file's line number where the format is JSONL
+    prompt_id: str
+    prompt: Text
+    columns: dict[str, Any]  # every other column, as TRL hands them to a reward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One completion of one prompt, with all that a reward is called with."""
+
+    sample_id: str
+    prompt_id: str
+    row: int
+    pass_name: Pass
+    index: int  # place in its group, from 0
+    prompt: Text
+    columns: dict[str, Any]
+    completion: Text
+    completion_ids: list[int] | None  # None where the server did not say them
+    tokens: int  # length of the completion, end token included
+    finish_reason: FinishReason
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardValue:
+    """What one reward paid for one completion."""
+
+    name: str
+    value: float | None  # None: abstained, or not a finite number
+    reason: str | None  # the reward's own word, where it gives one
+    fault: str | None  # why `value` cannot be trained on: nan, inf, unstable; None when sound
+    seconds: float  # wall time of the reward's call divided by the completions in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What the composed reward paid for one completion, as TRL computes it."""
+
+    sample_id: str
+    prompt_id: str
+    pass_name: Pass
+    values: list[RewardValue]
+    reward: float | None  # weighted sum over the rewards that did not abstain; None when all did
+    advantage: float | None  # within its group; None outside the policy pass
+    extras: dict[str, Any] = field(default_factory=dict)  # what rewards said through `log_extra`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What one reader decided about one completion."""
+
+    sample_id: str
+    reader: str
+    reader_kind: Reader
+    verdict: Verdict
+    note: str
+    at: str  # ISO 8601, UTC
+    seen_sha256: str  # digest of what was on screen; a sample drawn again asks for a new label
+    source: Literal["terminal", "import", "demo"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A share with its count and its 95% interval."""
+
+    hits: int
+    n: int
+    low: float  # 0..1
+    high: float  # 0..1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing the gate found, with its numbers."""
+
+    code: str
+    weight: Literal["blocks", "insufficient", "warns", "fine"]
+    text: str  # one line: what, with n and interval
+    next_action: str | None  # what to do about it, in the imperative
+    rate: Rate | None = None
+    sample_ids: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """One completion that the reward and the reader judge differently."""
+
+    sample_id: str
+    verdict: Verdict
+    reward: float | None
+    kind: Literal["false_pass", "false_fail"]  # paid though rejected; not paid though accepted
+    prompt: str
+    answer: str | None
+    completion: str
+    note: str
+
+
+GateVerdict = Literal["open", "blocked", "insufficient-evidence"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """The gate's answer and all that it rests on."""
+
+    verdict: GateVerdict
+    next_action: str
+    findings: list[Finding]
+    disagreements: list[Disagreement]
+    agreement: dict[str, int]  # counts of paid_accept, paid_reject, unpaid_accept, unpaid_reject
+    success_threshold: float  # weighted reward from which a completion counts as a success
+    fingerprint: str  # SHA-256 of everything the verdict depends on
+    notes: list[str]
