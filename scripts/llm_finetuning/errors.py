@@ -11,7 +11,7 @@ EXIT_MACHINERY = 4
 EXIT_INTERRUPTED = 130  # the shell's convention for Ctrl-C: 128 + SIGINT
 
 
-class Stop(Exception):
+class Stop(Exception):  # noqa: N818  a refusal is an answer, not an error
     """A fault a person can act on; every line says what, where and how to mend it."""
 
     exit_code = EXIT_BAD_INPUT

@@ -3,6 +3,7 @@
 Records are plain dataclasses; `artifact` checks them with pydantic where they enter from a file.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -67,7 +68,7 @@ class RewardValue:
     name: str
     value: float | None  # None: abstained, or not a finite number
     reason: str | None  # the reward's own word, where it gives one
-    fault: str | None  # why `value` cannot be trained on: nan, inf, unstable; None when sound
+    fault: str | None  # why it cannot be trained on: nan, infinite, unstable, out_of_range; None when sound
     seconds: float  # wall time of the reward's call divided by the completions in it
 
 
@@ -149,3 +150,14 @@ class GateReport:
     success_threshold: float  # weighted reward from which a completion counts as a success
     fingerprint: str  # SHA-256 of everything the verdict depends on
     notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One reward of the composed reward, ready to be called."""
+
+    name: str  # distinct among the brief's rewards; the trainer's metric is `rewards/<name>/mean`
+    function: Callable[..., Any]  # TRL's signature; may be async
+    weight: float
+    low: float  # declared range
+    high: float

@@ -1,0 +1,319 @@
+"""The brief: the one file a person writes, read strictly and with all of its faults listed at once."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from llm_finetuning import artifact, trl_options
+from llm_finetuning.errors import Refusal
+
+FILE_NAME = "brief.yaml"
+
+Method = Literal["grpo", "sft", "dpo", "kto", "orpo", "simpo"]
+Engine = Literal["transformers", "vllm", "endpoint"]
+
+COLUMNS_BY_METHOD: Mapping[str, tuple[str, ...]] = {
+    "grpo": ("prompt",),
+    "sft": ("prompt", "completion"),
+    "dpo": ("prompt", "chosen", "rejected"),
+    "orpo": ("prompt", "chosen", "rejected"),
+    "simpo": ("prompt", "chosen", "rejected"),
+    "kto": ("prompt", "completion", "label"),
+}
+"""The columns a method's trainer reads, in TRL's names."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatasetBrief(_Strict):
+    """Where the prompts are, and which of its columns is which."""
+
+    path: str = Field(min_length=1)  # JSONL, CSV or Parquet relative to the brief, or a hub id
+    prompt: str = "prompt"
+    answer: str | None = None  # the gold column; rewards get it as `answer`
+    id: str | None = None  # without one, the row number is the id
+    completion: str | None = None
+    chosen: str | None = None
+    rejected: str | None = None
+    label: str | None = None
+    config: str | None = None  # hub data sets only
+    split: str = "train"
+
+
+class RewardBrief(_Strict):
+    """One component of the reward: from the library (`use`) or the user's own (`file`)."""
+
+    use: str | None = None
+    file: str | None = None  # FILE.py:FUNCTION, relative to the brief
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.-]*$")  # when two would be called the same
+    weight: float = Field(default=1.0, allow_inf_nan=False)
+    options: dict[str, Any] = {}
+    range: tuple[float, float] | None = None  # lowest and highest value; a library reward declares its own
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "RewardBrief":
+        if (self.use is None) == (self.file is None):
+            raise PydanticCustomError(
+                "one_source", "needs either `use` (a library reward) or `file` (FILE.py:FUNCTION)"
+            )
+        if self.file is not None and not _names_function(self.file):
+            raise PydanticCustomError("file_form", "`file` must read FILE.py:FUNCTION, as in my_rewards.py:polite")
+        if self.file is not None and self.options:
+            raise PydanticCustomError(
+                "file_options", "`options` go to library rewards; give your function defaults instead"
+            )
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise PydanticCustomError("range_order", "`range` must be [lowest, highest]")
+        return self
+
+
+class EndpointBrief(_Strict):
+    """An OpenAI-compatible server to sample from."""
+
+    url: str = Field(pattern=r"^https?://")  # up to and with /v1
+    model: str | None = None  # the name the server knows; the brief's `model` when left out
+    api_key_env: str | None = None  # the environment variable that holds the key
+    concurrency: int = Field(default=8, ge=1, le=256)
+    timeout_s: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=5, ge=0, le=20)
+
+
+class SamplingBrief(_Strict):
+    """How completions are drawn: training's own settings, in TRL's spelling, and how many prompts to inspect."""
+
+    num_generations: int = Field(default=8, ge=2, le=256)
+    temperature: float = Field(default=1.0, gt=0, le=5)
+    max_completion_length: int = Field(default=256, ge=1)  # tokens
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_k: int = Field(default=0, ge=0)  # 0: all tokens
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    repetition_penalty: float = Field(default=1.0, gt=0)
+    chat_template_kwargs: dict[str, Any] = {}
+    prompts: int = Field(default=16, ge=1)  # how many prompts of the data set are sampled
+    low_temperature: float = Field(default=0.0, ge=0, le=1)  # of the second pass; 0 is greedy
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    engine: Engine = "transformers"
+    endpoint: EndpointBrief | None = None
+
+    @model_validator(mode="after")
+    def _endpoint_named(self) -> "SamplingBrief":
+        if self.engine == "endpoint" and self.endpoint is None:
+            raise PydanticCustomError("endpoint", "`engine: endpoint` needs `endpoint: {url: http://HOST:PORT/v1}`")
+        return self
+
+
+class GateBrief(_Strict):
+    """What the gate may not guess."""
+
+    success: float | None = Field(default=None, allow_inf_nan=False)  # weighted reward that counts as a success
+
+
+class Brief(_Strict):
+    """One run: what to train, on what, with which rewards."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")]
+    method: Method
+    model: str = Field(min_length=1)
+    dataset: DatasetBrief
+    rewards: list[RewardBrief] = []
+    sampling: SamplingBrief = SamplingBrief()
+    training: dict[str, Any] = {}
+    gate: GateBrief = GateBrief()
+    hardware: str = "auto"
+    environment: str | None = None  # the training interpreter, as `--python`
+
+    @model_validator(mode="after")
+    def _has_rewards(self) -> "Brief":
+        if self.method == "grpo" and not self.rewards:
+            raise PydanticCustomError("no_rewards", "method grpo needs at least one entry under `rewards`")
+        return self
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadedBrief:
+    """A brief and the folder that its relative paths start from."""
+
+    brief: Brief
+    run_dir: Path
+
+    def resolve(self, relative: str) -> Path:
+        """Return a path of the brief as an absolute one."""
+        return (self.run_dir / Path(relative).expanduser()).resolve()
+
+    def model_source(self) -> str:
+        """Return the model as an absolute folder, or unchanged where it is a hub id."""
+        looks_local = self.brief.model.startswith((".", "/", "~")) or self.resolve(self.brief.model).exists()
+        return str(self.resolve(self.brief.model)) if looks_local else self.brief.model
+
+    def part_digest(self, *keys: str) -> str:
+        """Return the SHA-256 of some top-level keys, defaults filled in: what a comment changes is nothing."""
+        return artifact.digest_value({key: self.brief.model_dump(mode="json")[key] for key in keys})
+
+
+def load(run_dir: Path) -> LoadedBrief:
+    """Read `brief.yaml` of a run directory; refuses with one line for each fault."""
+    path = run_dir / FILE_NAME
+    if not run_dir.is_dir():
+        raise Refusal(f"{run_dir}: no such run directory; make one with `finetune new {run_dir}`")
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise Refusal(f"{path}: not there yet; make one with `finetune new {run_dir}`") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{path}: cannot be read ({error}); save it as UTF-8 text") from None
+    return LoadedBrief(parse(text, path), run_dir.resolve())
+
+
+def parse(text: str, path: Path) -> Brief:
+    """Return the brief in a YAML text; `path` is for the refusals alone."""
+    tree = _yaml_tree(text, path)
+    if not isinstance(tree, dict):
+        raise Refusal(f"{path}:1: a brief is a mapping of keys such as `name:` and `model:`; `finetune new` writes one")
+    faults: list[tuple[int, str]] = []
+    brief = None
+    try:
+        brief = Brief.model_validate(_plain(tree))
+    except ValidationError as error:
+        faults = [_fault(detail, tree) for detail in error.errors()]
+    faults.extend(_training_faults(tree))
+    if brief is not None:
+        faults.extend(_column_faults(brief, tree))
+    if faults or brief is None:
+        raise Refusal(*(f"{path}:{line}: {words}" for line, words in sorted(set(faults))))
+    return brief
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return the mending half of a refusal for a misspelt word: the nearest right one, or all of them."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return f"known are {', '.join(known)}" if len(known) <= 24 else "see the documentation for the names"  # noqa: PLR2004
+
+
+def _names_function(text: str) -> bool:
+    file, _, function = text.rpartition(":")
+    return file.endswith(".py") and function.isidentifier()
+
+
+def _yaml_tree(text: str, path: Path) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        # Round-trip mode keeps line numbers; YAML 1.2 reads 5e-7 as a number, which YAML 1.1 does not.
+        return YAML(typ="rt", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise Refusal(f"{path}:{line}: not valid YAML: {error.problem or error.context}; mend the line") from None
+    except (YAMLError, ValueError) as error:
+        raise Refusal(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+
+
+def _plain(node: Any) -> Any:
+    """Return ruamel's marked containers and scalars as ordinary ones."""
+    if isinstance(node, dict):
+        return {str(key): _plain(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value) for value in node]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node
+
+
+def _line_of(tree: Any, location: Sequence[str | int]) -> int:
+    """Return the line of the deepest key of `location` that is written down."""
+    line = 1
+    for part in location:
+        try:
+            line = (tree.lc.key(part) if isinstance(part, str) else tree.lc.item(part))[0] + 1
+            tree = tree[part]
+        except (KeyError, IndexError, AttributeError, TypeError):
+            break
+    return line
+
+
+def _key_text(location: Sequence[str | int]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _fault(detail: ErrorDetails, tree: Any) -> tuple[int, str]:
+    location = detail["loc"]
+    key = _key_text(location)
+    line = _line_of(tree, location)
+    kind = detail["type"]
+    if kind == "missing":
+        return line, f"{key}: missing; add it"
+    if kind == "extra_forbidden":
+        return line, f"{key}: unknown key; {nearest(str(location[-1]), _keys_at(location[:-1]))}"
+    if kind == "literal_error":
+        allowed = [word.strip("'") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+        return (
+            line,
+            f"{key}: {detail['input']!r} is not one of {', '.join(allowed)}; {nearest(str(detail['input']), allowed)}",
+        )
+    words = detail["msg"][0].lower() + detail["msg"][1:]
+    given = "" if isinstance(detail["input"], dict | BaseModel) else f" (found {detail['input']!r})"
+    return line, f"{key + ': ' if key else ''}{words}{given}"
+
+
+def _keys_at(location: Sequence[str | int]) -> list[str]:
+    """Return the keys that are allowed at a place of the brief."""
+    model: type[BaseModel] = Brief
+    nested: dict[str, type[BaseModel]] = {
+        "dataset": DatasetBrief,
+        "rewards": RewardBrief,
+        "sampling": SamplingBrief,
+        "gate": GateBrief,
+    }
+    for part in location:
+        if part == "endpoint":
+            model = EndpointBrief
+        elif isinstance(part, str):
+            model = nested.get(part, model)
+    return list(model.model_fields)
+
+
+def _training_faults(tree: Any) -> list[tuple[int, str]]:
+    training, method = tree.get("training"), tree.get("method")
+    if not isinstance(training, dict):
+        return []  # the type check has said so
+    if method not in COLUMNS_BY_METHOD:
+        method = "grpo"  # the method's own fault is listed; its options are still worth a look
+    faults = []
+    for option in training:
+        words = _training_fault(str(option), str(method))
+        if words:
+            faults.append((_line_of(tree, ["training", option]), f"training.{option}: {words}"))
+    return faults
+
+
+def _training_fault(option: str, method: str) -> str | None:
+    if method == "grpo" and option in SamplingBrief.model_fields:
+        return f"belongs under `sampling`; write `sampling: {{{option}: ...}}`"
+    if option in trl_options.OWNED:
+        return trl_options.OWNED[option]
+    if option in trl_options.REMOVED:
+        return f"TRL {trl_options.TRL_VERSION} does not take it; {trl_options.REMOVED[option]}"
+    known = trl_options.names(method)
+    return None if option in known else f"unknown option of TRL {trl_options.TRL_VERSION}; {nearest(option, known)}"
+
+
+def _column_faults(brief: Brief, tree: Any) -> list[tuple[int, str]]:
+    needed = [name for name in COLUMNS_BY_METHOD[brief.method] if getattr(brief.dataset, name) is None]
+    return [
+        (_line_of(tree, ["dataset"]), f"dataset.{name}: missing; method {brief.method} reads it: `{name}: COLUMN`")
+        for name in needed
+    ]

@@ -1,0 +1,1 @@
+"""Thin shells around the stages: arguments, artifacts, stage, artifacts, a few lines of text."""

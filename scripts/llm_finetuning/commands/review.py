@@ -1,0 +1,249 @@
+"""`finetune review`: a person reads samples and labels them; the rewards stay hidden meanwhile."""
+
+import csv
+import datetime as dt
+import getpass
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llm_finetuning import console
+from llm_finetuning.commands import options
+from llm_finetuning.errors import Refusal
+
+if TYPE_CHECKING:
+    from llm_finetuning.artifact import Appender
+    from llm_finetuning.types import Label, Sample, Verdict
+
+VERDICTS: dict[str, "Verdict"] = {"a": "accept", "r": "reject", "u": "unsure"}
+_BY_WORD: dict[str, "Verdict"] = {verdict: verdict for verdict in VERDICTS.values()}
+KEYS = "a accept   r reject   u unsure   n note   b back   q stop"
+
+PROGRAM_READER = "oracle"  # the demo's reader; a person may not take its name
+
+
+@click.command("review", short_help="Read samples and label them")
+@options.run_dir
+@click.option("--reader", help="Your name in the labels; the login name when left out.")
+@click.option("--count", default=60, show_default=True, type=click.IntRange(1), help="How many samples to read.")
+@click.option(
+    "--import", "import_file", type=click.Path(path_type=Path, dir_okay=False), help="Take labels from a CSV file."
+)
+@options.as_json
+def command(run_dir: Path, reader: str | None, count: int, import_file: Path | None, as_json: bool) -> int:
+    """Read samples one a screen and label each: accept, reject or unsure.
+
+    Judge the completion alone, as if no reward existed; what the rewards paid is not shown. Every label is on the
+    disk before the next sample appears. The CSV of --import has the columns sample_id and verdict, and may have note
+    and reader. Labels are a person's: an agent does not run this for you.
+    """
+    facts = import_labels(run_dir, import_file, reader) if import_file else read_in_terminal(run_dir, reader, count)
+    lines = [
+        f"{facts['added']} labels added, {facts['judged']} of {facts['samples']} samples judged",
+        f"wrote: {facts['wrote']}",
+        f"next: finetune gate {run_dir}",
+    ]
+    console.finish(lines, facts, as_json=as_json)
+    return 0
+
+
+def add_labels(run_dir: Path, make: Callable[["Appender[Label]", Sequence["Sample"]], None]) -> dict[str, Any]:
+    """Open the labels, let `make` append to them, and return the facts."""
+    from llm_finetuning import artifact, brief, lineage
+    from llm_finetuning.types import Label
+
+    loaded = brief.load(run_dir)
+    samples = lineage.complete_samples(loaded).records
+    path = loaded.run_dir / "labels.jsonl"
+    # No parents: each label carries the digest of what was on screen, so labels outlive a change elsewhere.
+    with artifact.appending(path, artifact.header_for(path, {}), Label) as appender:
+        before = len(appender.records)
+        make(appender, samples)
+        judged = {label.sample_id for label in appender.records if label.verdict != "unsure"}
+        return {
+            "added": len(appender.records) - before,
+            "judged": len(judged),
+            "samples": len(samples),
+            "wrote": str(path),
+        }
+
+
+def label_for(sample: "Sample", verdict: "Verdict", **rest: Any) -> "Label":
+    """Return a label of this sample as it is shown now."""
+    from llm_finetuning import lineage
+    from llm_finetuning.types import Label
+
+    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    kind = {"note": "", "reader_kind": "person", **rest}
+    return Label(
+        sample_id=sample.sample_id,
+        verdict=verdict,
+        at=now,
+        seen_sha256=lineage.seen_digest(sample),
+        **kind,
+    )
+
+
+def to_read(samples: Sequence["Sample"], count: int) -> list["Sample"]:
+    """Return a random part of the policy samples in a fixed order, so that rates over them speak for all."""
+    policy = [sample for sample in samples if sample.pass_name == "policy"]
+    random.Random(0).shuffle(policy)  # noqa: S311  not a secret; a fixed order lets a reader come back
+    return policy[:count]
+
+
+def _reader_name(name: str | None) -> str:
+    chosen = (name or getpass.getuser()).strip()
+    if not chosen or chosen == PROGRAM_READER:
+        raise Refusal(f"--reader {chosen!r}: is the demo's program, not a person; give your own name")
+    return chosen
+
+
+# --- labels made elsewhere ------------------------------------------------------------------------------------------
+
+
+def import_labels(run_dir: Path, file: Path, reader: str | None) -> dict[str, Any]:
+    """Take labels from a CSV file; all of them or, if a row is wrong, none."""
+
+    def make(appender: "Appender[Label]", samples: Sequence["Sample"]) -> None:
+        known = {sample.sample_id: sample for sample in samples}
+        appender.append(_imported(file, known, reader))
+
+    return add_labels(run_dir, make)
+
+
+def _imported(file: Path, known: dict[str, "Sample"], reader: str | None) -> list["Label"]:
+    try:
+        text = file.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{file}: cannot be read ({error}); save it as UTF-8 CSV") from None
+    table = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    missing = {"sample_id", "verdict"} - set(table.fieldnames or [])
+    if missing:
+        raise Refusal(f"{file}:1: no column {', '.join(sorted(missing))}; the first line names the columns")
+    faults: list[str] = []
+    labels = []
+    try:
+        for row in table:
+            where, sample_id, verdict = (
+                f"{file}:{table.line_num}",
+                row["sample_id"],
+                (row["verdict"] or "").strip().lower(),
+            )
+            if sample_id not in known:
+                faults.append(f"{where}: no sample {sample_id!r}; copy the ids from samples.jsonl")
+            elif verdict not in _BY_WORD:
+                faults.append(f"{where}: verdict {row['verdict']!r} is not one of {', '.join(_BY_WORD)}")
+            else:
+                name = _reader_name(row.get("reader") or reader)
+                note = row.get("note") or ""
+                labels.append(label_for(known[sample_id], _BY_WORD[verdict], reader=name, note=note, source="import"))
+    except csv.Error as error:
+        faults.append(f"{file}:{table.line_num}: not valid CSV ({error})")
+    if faults:
+        raise Refusal(*faults[:8], *([f"{file}: and {len(faults) - 8} more faults"] if len(faults) > 8 else []))  # noqa: PLR2004
+    if not labels:
+        raise Refusal(f"{file}: holds no labels; add rows under the first line")
+    return labels
+
+
+# --- the terminal form ----------------------------------------------------------------------------------------------
+
+
+def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str, Any]:
+    """Show one sample a screen and append a label at each decision."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Refusal(
+            "review: needs a terminal, since a person has to read; run it in one, or bring labels made elsewhere "
+            "with `--import FILE.csv`"
+        )
+    name = _reader_name(reader)
+
+    def make(appender: "Appender[Label]", samples: Sequence["Sample"]) -> None:
+        _read_all(appender, to_read(samples, count), name)
+
+    return add_labels(run_dir, make)
+
+
+def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], reader: str) -> None:
+    from llm_finetuning import lineage
+
+    def mine() -> dict[str, "Label"]:
+        current = {sample.sample_id: lineage.seen_digest(sample) for sample in chosen}
+        return {
+            label.sample_id: label
+            for label in appender.records
+            if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
+        }
+
+    place = next((i for i, sample in enumerate(chosen) if sample.sample_id not in mine()), len(chosen))
+    note = ""
+    while place < len(chosen):
+        sample = chosen[place]
+        labels = mine()
+        _show(sample, place, len(chosen), labels.get(sample.sample_id), note)
+        key = _key()
+        if key in VERDICTS:
+            appender.append([label_for(sample, VERDICTS[key], reader=reader, note=note, source="terminal")])
+            place, note = place + 1, ""
+        elif key == "n":
+            note = _ask_note()
+        elif key == "b":
+            place, note = max(0, place - 1), ""
+        elif key in ("q", "\x03", "\x04", ""):
+            return
+
+
+def _show(sample: "Sample", place: int, total: int, label: "Label | None", note: str) -> None:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    from llm_finetuning.stages.gate import text_of
+
+    screen = Console(stderr=True, highlight=False)
+    screen.clear()
+    screen.print(Text(f"sample {place + 1} of {total}   {sample.sample_id}   {sample.tokens} tokens", style="bold"))
+    # Text, never markup: a completion that holds [bold] or an escape sequence is shown, not obeyed.
+    screen.print(Panel(Text(console.visible(text_of(sample.prompt))), title="prompt", title_align="left"))
+    if sample.columns.get("answer") is not None:
+        screen.print(Panel(Text(console.visible(str(sample.columns["answer"]))), title="gold", title_align="left"))
+    ending = "" if sample.finish_reason == "stop" else " (cut at the cap)"
+    screen.print(
+        Panel(Text(console.visible(text_of(sample.completion))), title="completion" + ending, title_align="left")
+    )
+    if label is not None:
+        screen.print(Text(f"your label: {label.verdict} {console.visible(label.note)}", style="italic"))
+    if note:
+        screen.print(Text(f"note: {console.visible(note)}", style="italic"))
+    screen.print(Text(KEYS, style="dim"))
+
+
+def _key() -> str:
+    """Return one key press; an empty text at the end of input."""
+    with _raw_terminal():
+        return sys.stdin.read(1).lower()
+
+
+@contextmanager
+def _raw_terminal() -> Iterator[None]:
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _ask_note() -> str:
+    sys.stderr.write("note: ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()

@@ -1,0 +1,252 @@
+"""`finetune sample`: draw completions of the base model, as training will."""
+
+import hashlib
+import random
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from llm_finetuning import console
+from llm_finetuning.commands import options
+from llm_finetuning.errors import MachineryFailure, Refusal
+
+# One generate call of the transformers engine takes this many completions; fixed, because a batch is drawn as a whole
+# and its composition decides what is drawn.
+COMPLETIONS_PER_BATCH = 64
+
+NEEDS = {"transformers": ("torch", "transformers"), "vllm": ("vllm",), "endpoint": ()}
+"""Modules that the training interpreter must have for an engine."""
+
+
+@click.command("sample", short_help="Sample completions of the base model")
+@options.run_dir
+@options.python
+@click.option("--fresh", is_flag=True, help="Set the samples that are there aside and begin anew.")
+@options.as_json
+def command(run_dir: Path, python: str | None, fresh: bool, as_json: bool) -> int:
+    """Sample completions of the base model into samples.jsonl.
+
+    Draws `num_generations` completions of each chosen prompt with the brief's sampling settings, and one more at low
+    temperature. A killed run goes on where it stopped; the same seed gives the same samples on one engine.
+    """
+    facts = run(run_dir, python=python, fresh=fresh)
+    lines = [
+        f"{facts['samples']} samples of {facts['prompts']} prompts with the {facts['engine']} engine",
+        f"{facts['stopped']} ended by themselves, {facts['cut']} were cut at the cap",
+        f"wrote: {facts['wrote']}",
+        f"next: finetune score {run_dir}",
+    ]
+    console.finish(lines, facts, as_json=as_json)
+    return 0
+
+
+def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dict[str, Any]:
+    """Draw what is missing and return the facts of the whole file."""
+    from llm_finetuning import artifact, brief, lineage
+    from llm_finetuning.dataset import read_rows
+
+    loaded = brief.load(run_dir)
+    sampling = loaded.brief.sampling
+    path = loaded.run_dir / "samples.jsonl"
+    interpreter = _interpreter(loaded, python)
+    parents = lineage.of_samples(loaded)
+    rows = _chosen(read_rows(loaded, python=interpreter), sampling.prompts, sampling.seed)
+    batches = _batches(rows, loaded)
+    expected = len(rows) * (sampling.num_generations + 1)
+    if fresh:
+        _set_aside(path)
+    settings = {"sampling": sampling.model_dump(mode="json"), "model": loaded.brief.model, "expected": expected}
+    with ExitStack() as stack:
+        appender = None
+        if path.exists():
+            appender = stack.enter_context(artifact.appending(path, artifact.header_for(path, parents), _sample_type()))
+            _check_same(path, appender.header, parents)
+        have = {sample.sample_id for sample in appender.records} if appender else set()
+        todo = [batch for batch in batches if any(not _ids(request) <= have for request in batch)]
+        if todo:
+            records = stack.enter_context(closing(_engine_records(loaded, todo, interpreter)))
+            facts = next(records)["facts"]
+            if appender is None:
+                header = artifact.header_for(path, parents, {**settings, "engine": facts})
+                appender = stack.enter_context(artifact.appending(path, header, _sample_type()))
+            _check_engine(path, appender.header.settings, facts)
+            with console.progress("sampling", expected, len(have)) as advance:
+                for group in records:
+                    added = _samples(group, batches, have)
+                    appender.append(added)
+                    advance(len(added))
+        if appender is None or len(appender.records) != expected:
+            raise MachineryFailure(f"{path}: the engine ended before all samples were drawn; run it again to continue")
+        return _facts(path, appender.records, len(rows), sampling.engine)
+
+
+def _sample_type() -> Any:
+    from llm_finetuning.types import Sample
+
+    return Sample
+
+
+def _interpreter(loaded: Any, python: str | None) -> str:
+    from llm_finetuning import environment
+
+    engine = loaded.brief.sampling.engine
+    needs = NEEDS[engine]
+    if not needs:
+        return sys.executable
+    return environment.training_python(python or loaded.brief.environment, needs)
+
+
+def _chosen(rows: Sequence[Any], count: int, seed: int) -> list[Any]:
+    """Return the prompts to inspect: a random part of the data set, so that rates speak for all of it."""
+    if len(rows) <= count:
+        return list(rows)
+    places = sorted(random.Random(seed).sample(range(len(rows)), count))  # noqa: S311  not a secret
+    return [rows[place] for place in places]
+
+
+def _batches(rows: Sequence[Any], loaded: Any) -> list[list[dict[str, Any]]]:
+    """Return the requests in fixed batches, the policy pass first."""
+    sampling = loaded.brief.sampling
+    batches: list[list[dict[str, Any]]] = []
+    for pass_name, n, temperature in (
+        ("policy", sampling.num_generations, sampling.temperature),
+        ("low_temperature", 1, sampling.low_temperature),
+    ):
+        size = max(1, COMPLETIONS_PER_BATCH // n)
+        requests = [
+            {
+                "prompt_id": row.prompt_id,
+                "row": row.row,
+                "prompt": row.prompt,
+                "columns": row.columns,
+                "pass_name": pass_name,
+                "n": n,
+                "temperature": temperature,
+                "seed": _seed(sampling.seed, pass_name, row.prompt_id),
+            }
+            for row in rows
+        ]
+        batches.extend(requests[begin : begin + size] for begin in range(0, len(requests), size))
+    return batches
+
+
+def _seed(seed: int, pass_name: str, prompt_id: str) -> int:
+    digest = hashlib.sha256(f"{seed}/{pass_name}/{prompt_id}".encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:4], "big") >> 1  # every engine takes 31 bits
+
+
+def sample_id(prompt_id: str, pass_name: str, index: int) -> str:
+    """Return the name of a sample, as labels and findings use it."""
+    return f"{prompt_id}/{index}" if pass_name == "policy" else f"{prompt_id}/low"
+
+
+def _ids(request: dict[str, Any]) -> set[str]:
+    return {sample_id(request["prompt_id"], request["pass_name"], index) for index in range(request["n"])}
+
+
+def _engine_records(
+    loaded: Any, batches: list[list[dict[str, Any]]], python: str
+) -> Generator[dict[str, Any], None, None]:
+    from llm_finetuning.program import run_program
+
+    sampling = loaded.brief.sampling
+    endpoint = sampling.endpoint.model_dump(mode="json") if sampling.endpoint else None
+    model = loaded.model_source()
+    if endpoint is not None and endpoint["model"] is None:
+        endpoint["model"] = loaded.brief.model
+    job = {
+        "model": model,
+        "endpoint": endpoint,
+        "sampling": {
+            name: getattr(sampling, name)
+            for name in ("max_completion_length", "top_p", "top_k", "min_p", "repetition_penalty")
+        },
+        "chat_template_kwargs": sampling.chat_template_kwargs,
+        "batches": [
+            [{key: request[key] for key in request if key != "columns"} for request in batch] for batch in batches
+        ],
+    }
+    console.note(f"starting the {sampling.engine} engine for {endpoint['url'] if endpoint else model}")
+    return run_program(f"{sampling.engine}_sampler", job, python=python)
+
+
+def _samples(group: dict[str, Any], batches: list[list[dict[str, Any]]], have: set[str]) -> list[Any]:
+    """Return an engine's group as samples, less those that are already there."""
+    from llm_finetuning.types import Sample
+
+    request = next(
+        request
+        for batch in batches
+        for request in batch
+        if (request["prompt_id"], request["pass_name"]) == (group["prompt_id"], group["pass_name"])
+    )
+    samples = []
+    for index, completion in enumerate(group["completions"]):
+        name = sample_id(request["prompt_id"], request["pass_name"], index)
+        if name in have:
+            continue
+        text = completion["text"]
+        is_chat = isinstance(request["prompt"], list)
+        samples.append(
+            Sample(
+                sample_id=name,
+                prompt_id=request["prompt_id"],
+                row=request["row"],
+                pass_name=request["pass_name"],
+                index=index,
+                prompt=request["prompt"],
+                columns=request["columns"],
+                completion=[{"role": "assistant", "content": text}] if is_chat else text,
+                completion_ids=completion["ids"],
+                tokens=completion["tokens"],
+                finish_reason=completion["finish_reason"],
+                temperature=request["temperature"],
+            )
+        )
+    return samples
+
+
+def _check_same(path: Path, header: Any, parents: dict[str, str]) -> None:
+    changed = sorted(name for name in {*header.parents, *parents} if header.parents.get(name) != parents.get(name))
+    if changed:
+        raise Refusal(
+            f"{path}: was drawn from another {', '.join(changed)}; "
+            f"`finetune sample {path.parent} --fresh` sets it aside and begins anew"
+        )
+
+
+def _check_engine(path: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Refuse to mix samples of another model or template into a file."""
+    known = settings.get("engine", {})
+    for key in ("engine", "model", "model_sha256", "chat_template_sha256", "end_token_ids"):
+        if known.get(key) != facts.get(key):
+            raise Refusal(
+                f"{path}: was drawn with {key} {known.get(key)}, now it is {facts.get(key)}; "
+                f"`finetune sample {path.parent} --fresh` sets it aside and begins anew"
+            )
+
+
+def _set_aside(path: Path) -> None:
+    if not path.exists():
+        return
+    number = 1
+    while (aside := path.with_name(f"samples.{number}.jsonl")).exists():
+        number += 1
+    path.rename(aside)
+    console.note(f"the old samples are in {aside}")
+
+
+def _facts(path: Path, samples: Sequence[Any], prompts: int, engine: str) -> dict[str, Any]:
+    cut = sum(sample.finish_reason == "length" for sample in samples)
+    return {
+        "samples": len(samples),
+        "prompts": prompts,
+        "engine": engine,
+        "stopped": len(samples) - cut,
+        "cut": cut,
+        "wrote": str(path),
+    }

@@ -1,0 +1,145 @@
+"""`finetune score`: what the composed reward pays, as the trainer will compute it."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from llm_finetuning import console
+from llm_finetuning.commands import options
+from llm_finetuning.errors import Refusal
+
+# The recipe's batch: 8 completions a device, 4 accumulation steps (GRPOConfig calls a reward once a generation batch).
+RECIPE_BATCH = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4}
+
+
+@click.command("score", short_help="Score the samples as the trainer will")
+@options.run_dir
+@options.as_json
+def command(run_dir: Path, as_json: bool) -> int:
+    """Score samples.jsonl with the brief's rewards into scores.jsonl.
+
+    Every reward is called with TRL's keyword arguments and batches, and once more with each batch reversed: a value
+    that moves is a finding of the gate.
+    """
+    facts = run(run_dir)
+    lines = [f"{'reward':<24} {'mean':>8} {'low':>8} {'high':>8} {'abstained':>10} {'faults':>7}"]
+    lines.extend(
+        f"{row['name']:<24} {_number(row['mean']):>8} {_number(row['min']):>8} {_number(row['max']):>8} "
+        f"{row['abstained']:>10} {row['faults']:>7}"
+        for row in facts["rewards"]
+    )
+    lines += [
+        f"weighted sum over {facts['samples']} samples: mean {_number(facts['mean'])}",
+        f"wrote: {facts['wrote']}",
+        f"next: finetune review {run_dir}",
+    ]
+    console.finish(lines, facts, as_json=as_json)
+    return 0
+
+
+def run(run_dir: Path) -> dict[str, Any]:
+    """Score every sample and return the facts; refuses for a reward that TRL would die of."""
+    import contextlib
+    import sys
+
+    from llm_finetuning import artifact, brief, lineage
+    from llm_finetuning.rewards import composition
+    from llm_finetuning.stages import score as stage
+
+    loaded = brief.load(run_dir)
+    samples = lineage.complete_samples(loaded).records
+    if not loaded.brief.rewards:
+        raise Refusal(f"{run_dir / 'brief.yaml'}: no `rewards` to score with; add one")
+    columns = list(dict.fromkeys(key for sample in samples for key in sample.columns))
+    components = composition.compose(loaded, columns)
+    _check_ids(loaded, components, samples)
+    parents = lineage.of_scores(loaded)
+    aggregation = stage.Aggregation(**lineage.objective_options(loaded))
+    folders = {
+        loaded.resolve(str(wanted.file).rpartition(":")[0]).parent for wanted in loaded.brief.rewards if wanted.file
+    }
+    with contextlib.ExitStack() as stack:
+        for folder in folders:  # a reward may import its neighbours when it is called
+            stack.enter_context(composition.importable_from(folder))
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # a reward that prints must not spoil --json
+        advance = stack.enter_context(console.progress("scoring", len(samples)))
+        try:
+            scores = stage.score(
+                samples,
+                components,
+                completions_per_call=_completions_per_call(loaded),
+                aggregation=aggregation,
+                on_progress=advance,
+            )
+        except stage.RewardFault as fault:
+            raise Refusal(_fault_line(loaded, fault)) from None
+    path = loaded.run_dir / "scores.jsonl"
+    artifact.write_lines(path, artifact.header_for(path, parents), scores)
+    return _facts(path, scores)
+
+
+def _completions_per_call(loaded: Any) -> int:
+    batch = {key: loaded.brief.training.get(key, usual) for key, usual in RECIPE_BATCH.items()}
+    return max(int(loaded.brief.sampling.num_generations), math.prod(int(size) for size in batch.values()))
+
+
+def _check_ids(loaded: Any, components: list[Any], samples: list[Any]) -> None:
+    """Refuse a reward that names `completion_ids` when the server did not say them."""
+    import inspect
+
+    if all(sample.completion_ids is not None for sample in samples):
+        return
+    for component in components:
+        try:
+            names = inspect.signature(component.function).parameters
+        except (TypeError, ValueError):
+            continue
+        if "completion_ids" in names:
+            raise Refusal(
+                f"{loaded.run_dir / 'samples.jsonl'}: `{component.name}` reads completion_ids, which this server does "
+                "not return; sample with `engine: vllm` or `engine: transformers`"
+            )
+
+
+def _fault_line(loaded: Any, fault: Any) -> str:
+    from llm_finetuning.rewards.composition import place_of
+
+    place = f"reward `{fault.reward}`"
+    for wanted in loaded.brief.rewards:
+        if wanted.file is not None and fault.cause is not None:
+            path = loaded.resolve(wanted.file.rpartition(":")[0])
+            found = place_of(fault.cause, path)
+            if found != str(path):
+                place = f"{found}: reward `{fault.reward}`"
+    first = fault.samples[0]
+    which = f"sample {first.sample_id} (data set row {first.row})"
+    if len(fault.samples) > 1:
+        which += f" and {len(fault.samples) - 1} more in one call"
+    return f"{place}: {fault.words}: on {which}; TRL would stop there, so mend the reward and score again"
+
+
+def _facts(path: Path, scores: list[Any]) -> dict[str, Any]:
+    rows = []
+    for place, first in enumerate(scores[0].values):
+        values = [score.values[place] for score in scores]
+        paid = [value.value for value in values if value.value is not None]
+        rows.append(
+            {
+                "name": first.name,
+                "mean": sum(paid) / len(paid) if paid else None,
+                "min": min(paid, default=None),
+                "max": max(paid, default=None),
+                "abstained": sum(value.value is None for value in values),
+                "faults": sum(value.fault is not None for value in values),
+                "seconds": sum(value.seconds for value in values),
+            }
+        )
+    rewards = [score.reward for score in scores if score.reward is not None]
+    mean = sum(rewards) / len(rewards) if rewards else None
+    return {"samples": len(scores), "mean": mean, "rewards": rows, "wrote": str(path)}
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

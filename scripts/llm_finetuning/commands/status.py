@@ -1,0 +1,107 @@
+"""`finetune status`: where a run stands and the next command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from llm_finetuning import console
+from llm_finetuning.commands import options
+from llm_finetuning.errors import Refusal
+
+
+@click.command("status", short_help="Show where a run stands and the next command")
+@options.run_dir
+@options.as_json
+def command(run_dir: Path, as_json: bool) -> int:
+    """Show each artifact of a run, whether it is there and still true, and the next command."""
+    facts = run(run_dir)
+    lines = [f"{row['file']:<16}{row['state']:<12}{row['detail']}".rstrip() for row in facts["artifacts"]]
+    console.finish([*lines, f"next: {facts['next']}"], facts, as_json=as_json)
+    return 0
+
+
+def run(run_dir: Path) -> dict[str, Any]:
+    """Return the state of every artifact and the next command."""
+    from llm_finetuning.pipeline import STAGES
+
+    if not run_dir.is_dir():
+        raise Refusal(f"{run_dir}: no such run directory; make one with `finetune new {run_dir}`")
+    rows = []
+    next_command = None
+    for stage in STAGES:
+        state, detail = _state(run_dir, stage.writes)
+        rows.append({"file": stage.writes, "state": state, "detail": detail})
+        if next_command is None and state != "done":
+            next_command = f"finetune {stage.verb} {run_dir}"
+    return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir)}
+
+
+def _state(run_dir: Path, file: str) -> tuple[str, str]:
+    """Return done, missing, unfinished, stale or broken for one file, with the reason."""
+    path = run_dir / file
+    if not path.exists():
+        return "missing", ""
+    try:
+        return _CHECKS[file](run_dir)
+    except Refusal as refusal:
+        text = refusal.lines[0]
+        kind = "stale" if "changed since" in text else "unfinished" if "of" in text and "samples;" in text else "broken"
+        return kind, text
+
+
+def _brief(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import brief
+
+    loaded = brief.load(run_dir)
+    return "done", f"{loaded.brief.method}, {loaded.brief.model}"
+
+
+def _samples(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import brief, lineage
+
+    return "done", f"{len(lineage.complete_samples(brief.load(run_dir)).records)} samples"
+
+
+def _scores(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import artifact, brief, lineage
+    from llm_finetuning.types import Score
+
+    scores = artifact.read_lines(run_dir / "scores.jsonl", Score)
+    artifact.check_parents(scores.path, scores.header, lineage.of_scores(brief.load(run_dir)))
+    return "done", f"{len(scores.records)} scores"
+
+
+def _labels(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import artifact
+    from llm_finetuning.stages.gate import Rule
+    from llm_finetuning.types import Label
+
+    labels = artifact.read_lines(run_dir / "labels.jsonl", Label).records
+    judged = {label.sample_id for label in labels if label.verdict != "unsure"}
+    needed = Rule(success=0.0).labels
+    return ("done" if len(judged) >= needed else "unfinished"), f"{len(judged)} samples judged, {needed} needed"
+
+
+def _gate(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import artifact, brief, lineage
+    from llm_finetuning.types import GateReport
+
+    gate = artifact.read_json(run_dir / "gate.json", GateReport)
+    artifact.check_parents(gate.path, gate.header, lineage.of_gate(brief.load(run_dir)))
+    return "done", gate.records[0].verdict
+
+
+_CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
+    "brief.yaml": _brief,
+    "samples.jsonl": _samples,
+    "scores.jsonl": _scores,
+    "labels.jsonl": _labels,
+    "gate.json": _gate,
+}
+
+
+def _after_gate(run_dir: Path) -> str:
+    return str(json.loads((run_dir / "gate.json").read_text("utf-8"))["next_action"])

@@ -1,0 +1,206 @@
+"""The rows of a brief's data set, checked: JSONL and CSV are read here, Parquet and hub ids by a program."""
+
+import csv
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from llm_finetuning.brief import DatasetBrief, LoadedBrief
+from llm_finetuning.errors import Refusal
+from llm_finetuning.types import Row
+
+SHOWN_FAULTS = 8
+
+RESERVED_COLUMNS = {
+    "prompts": "TRL passes its own `prompts` to every reward",
+    "completions": "TRL passes its own `completions` to every reward",
+    "completion_ids": "TRL does not hand this column to rewards",
+    "trainer_state": "TRL overwrites it silently",
+    "log_extra": "TRL overwrites it silently",
+    "log_metric": "TRL overwrites it silently",
+}
+"""Column names that clash with what TRL 1.16.0 passes to a reward."""
+
+_ROLES = ("system", "user", "assistant", "tool", "developer")
+
+_Found = tuple[int, dict[str, Any]]  # line or row number from 1, raw columns
+
+
+def read_rows(loaded: LoadedBrief, *, python: str | None = None) -> list[Row]:
+    """Return the data set's rows with the columns named as rewards get them.
+
+    `python` is the training interpreter; it is needed for Parquet files and hub ids alone. Refuses with a line for
+    each faulty row (the first few are shown), a missing column, an empty or unreadable file.
+    """
+    wanted = loaded.brief.dataset
+    place = source_name(loaded)
+    found = list(_raw_rows(loaded, place, python))
+    if not found:
+        raise Refusal(f"{place}: holds no rows; add some or correct `dataset.path`")
+    _check_columns(wanted, place, found)
+    faults: list[str] = []
+    rows = [_row(wanted, place, number, raw, faults) for number, raw in found]
+    faults.extend(_repeated_ids(place, rows))
+    if faults:
+        more = [f"{place}: and {len(faults) - SHOWN_FAULTS} more faults"] if len(faults) > SHOWN_FAULTS else []
+        raise Refusal(*faults[:SHOWN_FAULTS], *more)
+    return rows
+
+
+def source_name(loaded: LoadedBrief) -> str:
+    """Return the data set as refusals name it: the file's path, or the hub id."""
+    path = loaded.resolve(loaded.brief.dataset.path)
+    return str(path) if is_file(loaded) else loaded.brief.dataset.path
+
+
+def is_file(loaded: LoadedBrief) -> bool:
+    """Tell whether the data set is a file, as its ending or its being there says; otherwise it is a hub id."""
+    path = loaded.resolve(loaded.brief.dataset.path)
+    return path.exists() or path.suffix.lower() in {".jsonl", ".json", ".csv", ".parquet"}
+
+
+def _raw_rows(loaded: LoadedBrief, place: str, python: str | None) -> Iterator[_Found]:
+    wanted = loaded.brief.dataset
+    path = loaded.resolve(wanted.path)
+    suffix = path.suffix.lower()
+    if is_file(loaded) and suffix == ".jsonl":
+        return _read_jsonl(path)
+    if is_file(loaded) and suffix == ".csv":
+        return _read_csv(path)
+    if is_file(loaded) and suffix != ".parquet":
+        raise Refusal(f"{place}: not a data set this reads; save it as .jsonl, .csv or .parquet")
+    if python is None:
+        raise Refusal(f"{place}: needs the training interpreter to be read; name one with `--python`")
+    return _read_with_program(wanted, place, python)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise Refusal(f"{path}: no such file; correct `dataset.path` in the brief") from None
+    except UnicodeDecodeError as error:
+        raise Refusal(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    except OSError as error:
+        raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}; check the path and its permissions") from None
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _read_jsonl(path: Path) -> Iterator[_Found]:
+    faults: list[str] = []
+    for number, line in enumerate(_read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            faults.append(f"{path}:{number}: not valid JSON ({error}); one object a line")
+            continue
+        if isinstance(value, dict):
+            yield number, value
+        else:
+            faults.append(f"{path}:{number}: a {type(value).__name__} where an object is needed; one object a line")
+    if faults:
+        raise Refusal(*faults[:SHOWN_FAULTS])
+
+
+def _read_csv(path: Path) -> Iterator[_Found]:
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.DictReader(_read_text(path).splitlines(keepends=True), strict=True)
+    faults: list[str] = []
+    try:
+        for raw in reader:
+            if None in raw or None in raw.values():
+                faults.append(f"{path}:{reader.line_num}: not as many fields as the first line names; mend the row")
+            yield reader.line_num, {str(key): value for key, value in raw.items()}
+    except csv.Error as error:
+        faults.append(f"{path}:{reader.line_num}: not valid CSV ({error}); quote the field")
+    if faults:
+        raise Refusal(*faults[:SHOWN_FAULTS])
+
+
+def _read_with_program(wanted: DatasetBrief, place: str, python: str) -> Iterator[_Found]:
+    from llm_finetuning.program import run_program
+
+    job = {"path": place, "config": wanted.config, "split": wanted.split}
+    number = 0
+    with closing(run_program("dataset_reader", job, python=python)) as records:
+        for record in records:
+            for raw in record.get("rows", []):
+                number += 1
+                yield number, raw
+
+
+def _mapping(wanted: DatasetBrief) -> dict[str, str]:
+    """Return column of the data set -> name that TRL and the rewards know."""
+    roles = ("prompt", "answer", "completion", "chosen", "rejected", "label")
+    return {getattr(wanted, role): role for role in roles if getattr(wanted, role) is not None}
+
+
+def _check_columns(wanted: DatasetBrief, place: str, found: list[_Found]) -> None:
+    from llm_finetuning.brief import nearest
+
+    present = list(dict.fromkeys(key for _, raw in found for key in raw))
+    mapping = _mapping(wanted)
+    faults = [
+        f"{place}: no column `{column}` (`dataset.{role}` names it); {nearest(column, present)}"
+        for column, role in {**mapping, **({wanted.id: "id"} if wanted.id else {})}.items()
+        if column not in present
+    ]
+    for column in present:
+        name = mapping.get(column, column)
+        if name in RESERVED_COLUMNS:
+            faults.append(f"{place}: column `{column}`: {RESERVED_COLUMNS[name]}; rename it")
+        elif column not in mapping and column in mapping.values():
+            faults.append(f"{place}: column `{column}` clashes with `dataset.{column}`, which names another; rename it")
+    if faults:
+        raise Refusal(*faults)
+
+
+def _row(wanted: DatasetBrief, place: str, number: int, raw: dict[str, Any], faults: list[str]) -> Row:
+    where = f"{place}:{number}"
+    prompt = raw.get(wanted.prompt)
+    wrong = _prompt_fault(prompt)
+    if wrong:
+        faults.append(f"{where}: column `{wanted.prompt}`: {wrong}")
+    prompt_id = str(number) if wanted.id is None else raw.get(wanted.id)
+    if prompt_id is None or not str(prompt_id).strip():
+        faults.append(f"{where}: column `{wanted.id}` is empty; give every row an id")
+    mapping = _mapping(wanted)
+    columns = {mapping.get(key, key): value for key, value in raw.items() if key != wanted.prompt}
+    return Row(row=number, prompt_id=str(prompt_id), prompt=prompt if prompt and not wrong else "", columns=columns)
+
+
+def _prompt_fault(prompt: Any) -> str | None:
+    if isinstance(prompt, str):
+        return None if prompt.strip() else "an empty prompt; fill it or remove the row"
+    if not isinstance(prompt, list) or not prompt:
+        return f"{_kind(prompt)} where text or a list of chat messages is needed"
+    for place, message in enumerate(prompt):
+        if not isinstance(message, dict) or not {"role", "content"} <= set(message):
+            return f"message {place}: {_kind(message)} without `role` and `content`"
+        if message["role"] not in _ROLES:
+            return f"message {place}: role {message['role']!r} is not one of {', '.join(_ROLES)}"
+        if not isinstance(message["content"], str):
+            return f"message {place}: content is {_kind(message['content'])}, only text is run here"
+    return None
+
+
+def _kind(value: Any) -> str:
+    words = {dict: "an object", list: "a list", int: "a number", float: "a number", bool: "true or false"}
+    return "nothing" if value is None else words.get(type(value), f"a {type(value).__name__}")
+
+
+def _repeated_ids(place: str, rows: list[Row]) -> list[str]:
+    first: dict[str, int] = {}
+    faults = []
+    for row in rows:
+        before = first.setdefault(row.prompt_id, row.row)
+        if before != row.row:
+            faults.append(f"{place}:{row.row}: id {row.prompt_id!r} stands in row {before} too; make ids unique")
+    return faults

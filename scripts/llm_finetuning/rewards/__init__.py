@@ -1,0 +1,11 @@
+"""The reward library: one readable table, name -> where it is and what it pays for."""
+
+from collections.abc import Mapping
+
+LIBRARY: Mapping[str, tuple[str, str, str]] = {
+    "exact_answer": (
+        "llm_finetuning.rewards.exact_answer",
+        "ExactAnswer",
+        "the one final answer equals the gold, as an exact number or as text",
+    ),
+}

@@ -1,0 +1,162 @@
+"""From the brief's list of rewards to the components that `score` and the trainer call."""
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from llm_finetuning import artifact
+from llm_finetuning.brief import LoadedBrief, RewardBrief, nearest
+from llm_finetuning.errors import Refusal
+from llm_finetuning.rewards import LIBRARY
+from llm_finetuning.types import Component
+
+_DEFAULT_RANGE = (0.0, 1.0)
+
+_TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
+
+
+def compose(loaded: LoadedBrief, columns: list[str]) -> list[Component]:
+    """Return the brief's rewards ready to be called; `columns` are those that they will be handed.
+
+    Refuses, all faults at once, for a name that is not in the library, options that do not fit, a file that does not
+    import, a function that is not there or cannot take TRL's arguments, and two rewards of one name.
+    """
+    faults: list[str] = []
+    components: list[Component] = []
+    for place, wanted in enumerate(loaded.brief.rewards):
+        try:
+            components.append(_component(loaded, wanted, f"{loaded.run_dir / 'brief.yaml'}: rewards[{place}]", columns))
+        except Refusal as refusal:
+            faults.extend(refusal.lines)
+    names = [component.name for component in components]
+    faults.extend(
+        f"{loaded.run_dir / 'brief.yaml'}: rewards: {names.count(name)} are named `{name}`, whose metrics TRL would "
+        "average into one; give each its own `name:`"
+        for name in sorted({name for name in names if names.count(name) > 1})
+    )
+    if faults:
+        raise Refusal(*faults)
+    return components
+
+
+def source_digests(loaded: LoadedBrief) -> dict[str, str]:
+    """Return the digest of every source file that decides what is paid, library code included."""
+    digests = {}
+    for wanted in loaded.brief.rewards:
+        if wanted.file is not None:
+            file = wanted.file.rpartition(":")[0]
+            digests[file] = artifact.digest_file(loaded.resolve(file))
+        else:
+            digests["library:rewards"] = _library_digest()
+    return digests
+
+
+def _library_digest() -> str:
+    # All of it: the families share extraction and the contract, and a digest that misses one of them lies.
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    return artifact.digest_value({source.name: artifact.digest_file(source) for source in sources})
+
+
+def _component(loaded: LoadedBrief, wanted: RewardBrief, where: str, columns: list[str]) -> Component:
+    function = (
+        _user_reward(loaded, wanted, where)
+        if wanted.use is None
+        else _library_reward(wanted.use, wanted.options, where)
+    )
+    _check_signature(function, where, columns)
+    low, high = wanted.range if wanted.range is not None else getattr(function, "range", _DEFAULT_RANGE)
+    name = wanted.name or getattr(function, "__name__", type(function).__name__)
+    return Component(name=str(name), function=function, weight=wanted.weight, low=float(low), high=float(high))
+
+
+def _library_reward(name: str, options: Mapping[str, Any], where: str) -> Callable[..., Any]:
+    if name not in LIBRARY:
+        raise Refusal(f"{where}: no reward `{name}` in the library; {nearest(name, list(LIBRARY))}")
+    module, class_name, _ = LIBRARY[name]
+    kind = getattr(importlib.import_module(module), class_name)
+    known = list(inspect.signature(kind).parameters)
+    for option in options:
+        if option not in known:
+            raise Refusal(f"{where}: `{name}` has no option `{option}`; {nearest(option, known)}")
+    try:
+        reward: Callable[..., Any] = kind(**options)
+    except (TypeError, ValueError) as error:
+        raise Refusal(f"{where}: options of `{name}`: {error}") from None
+    return reward
+
+
+def _user_reward(loaded: LoadedBrief, wanted: RewardBrief, where: str) -> Callable[..., Any]:
+    file, _, function_name = str(wanted.file).rpartition(":")
+    path = loaded.resolve(file)
+    if not path.is_file():
+        raise Refusal(f"{where}: no file {path}; correct `file:`")
+    module = _import_file(path, where)
+    function = module.get(function_name)
+    if not callable(function):
+        defined = [name for name, value in module.items() if callable(value) and not name.startswith("_")]
+        raise Refusal(f"{where}: {path} has no function `{function_name}`; {nearest(function_name, defined)}")
+    return function  # type: ignore[no-any-return]
+
+
+def _import_file(path: Path, where: str) -> Mapping[str, Any]:
+    # Named after its path, so that two files of one name do not become one module.
+    name = f"finetune_reward_{artifact.digest_bytes(str(path).encode())[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Refusal(f"{where}: {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look their module up
+    try:
+        with importable_from(path.parent), contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  sys.exit() in a reward file is a fault of the file
+        del sys.modules[name]
+        raise Refusal(f"{place_of(error, path)}: does not import: {words_of(error)}") from None
+    return vars(module)
+
+
+@contextlib.contextmanager
+def importable_from(folder: Path) -> Iterator[None]:
+    """Let a reward file import its neighbours, as it could when run as a program."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(str(folder))
+
+
+def place_of(error: BaseException, path: Path) -> str:
+    """Return FILE:LINE of the last frame inside `path`, or of the syntax error."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{path}:{error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def words_of(error: BaseException) -> str:
+    """Return an exception as `Kind: first line`."""
+    first = str(error).splitlines()[0] if str(error).strip() else ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _check_signature(function: Callable[..., Any], where: str, columns: list[str]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # written in C; calling it will tell
+    arguments = dict.fromkeys([*_TRL_ARGUMENTS, *columns])
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+        mend = f"the data set has {', '.join(columns) or 'no further columns'}" if takes_all else "add **kwargs"
+        raise Refusal(f"{where}: cannot be called as TRL calls a reward ({error}); {mend}") from None
