@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from llm_finetuning.brief import DatasetBrief, LoadedBrief
+from llm_finetuning.brief import DatasetBrief, LoadedBrief, nearest
 from llm_finetuning.errors import Refusal
 from llm_finetuning.types import Row
 
@@ -39,9 +39,10 @@ def read_rows(loaded: LoadedBrief, *, python: str | None = None) -> list[Row]:
     found = list(_raw_rows(loaded, place, python))
     if not found:
         raise Refusal(f"{place}: holds no rows; add some or correct `dataset.path`")
-    _check_columns(wanted, place, found)
+    present = list(dict.fromkeys(key for _, raw in found for key in raw))
+    _check_columns(wanted, place, present)
     faults: list[str] = []
-    rows = [_row(wanted, place, number, raw, faults) for number, raw in found]
+    rows = [_row(wanted, place, number, raw, present, faults) for number, raw in found]
     faults.extend(_repeated_ids(place, rows))
     if faults:
         more = [f"{place}: and {len(faults) - SHOWN_FAULTS} more faults"] if len(faults) > SHOWN_FAULTS else []
@@ -142,10 +143,7 @@ def _mapping(wanted: DatasetBrief) -> dict[str, str]:
     return {getattr(wanted, role): role for role in roles if getattr(wanted, role) is not None}
 
 
-def _check_columns(wanted: DatasetBrief, place: str, found: list[_Found]) -> None:
-    from llm_finetuning.brief import nearest
-
-    present = list(dict.fromkeys(key for _, raw in found for key in raw))
+def _check_columns(wanted: DatasetBrief, place: str, present: list[str]) -> None:
     mapping = _mapping(wanted)
     faults = [
         f"{place}: no column `{column}` (`dataset.{role}` names it); {nearest(column, present)}"
@@ -162,7 +160,9 @@ def _check_columns(wanted: DatasetBrief, place: str, found: list[_Found]) -> Non
         raise Refusal(*faults)
 
 
-def _row(wanted: DatasetBrief, place: str, number: int, raw: dict[str, Any], faults: list[str]) -> Row:
+def _row(
+    wanted: DatasetBrief, place: str, number: int, raw: dict[str, Any], present: list[str], faults: list[str]
+) -> Row:
     where = f"{place}:{number}"
     prompt = raw.get(wanted.prompt)
     wrong = _prompt_fault(prompt)
@@ -172,7 +172,8 @@ def _row(wanted: DatasetBrief, place: str, number: int, raw: dict[str, Any], fau
     if prompt_id is None or not str(prompt_id).strip():
         faults.append(f"{where}: column `{wanted.id}` is empty; give every row an id")
     mapping = _mapping(wanted)
-    columns = {mapping.get(key, key): value for key, value in raw.items() if key != wanted.prompt}
+    # A key that this row lacks is None, as it is in the table that the trainer reads.
+    columns = {mapping.get(key, key): raw.get(key) for key in present if key != wanted.prompt}
     return Row(row=number, prompt_id=str(prompt_id), prompt=prompt if prompt and not wrong else "", columns=columns)
 
 

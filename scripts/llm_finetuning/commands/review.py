@@ -164,7 +164,8 @@ def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str,
     name = _reader_name(reader)
 
     def make(appender: "Appender[Label]", samples: Sequence["Sample"]) -> None:
-        _read_all(appender, to_read(samples, count), name)
+        with _single_keys():
+            _read_all(appender, to_read(samples, count), name)
 
     return add_labels(run_dir, make)
 
@@ -225,25 +226,42 @@ def _show(sample: "Sample", place: int, total: int, label: "Label | None", note:
 
 def _key() -> str:
     """Return one key press; an empty text at the end of input."""
-    with _raw_terminal():
-        return sys.stdin.read(1).lower()
+    return sys.stdin.read(1).lower()
 
 
 @contextmanager
-def _raw_terminal() -> Iterator[None]:
+def _single_keys() -> Iterator[None]:
+    """Hand over each key as it is pressed, for the whole sitting: a key pressed between two screens is not lost."""
     import termios
     import tty
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor)
+        tty.setcbreak(descriptor, termios.TCSANOW)
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+
+@contextmanager
+def _whole_lines() -> Iterator[None]:
+    """Hand over lines again, with echo and editing, while a note is typed."""
+    import termios
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    changed = termios.tcgetattr(descriptor)
+    changed[3] |= termios.ICANON | termios.ECHO  # 3: the local modes
+    try:
+        termios.tcsetattr(descriptor, termios.TCSANOW, changed)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def _ask_note() -> str:
-    sys.stderr.write("note: ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip()
+    with _whole_lines():
+        sys.stderr.write("note: ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip()

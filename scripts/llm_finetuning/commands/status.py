@@ -1,6 +1,5 @@
 """`finetune status`: where a run stands and the next command."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,4 +103,7 @@ _CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
 
 
 def _after_gate(run_dir: Path) -> str:
-    return str(json.loads((run_dir / "gate.json").read_text("utf-8"))["next_action"])
+    from llm_finetuning import artifact
+    from llm_finetuning.types import GateReport
+
+    return artifact.read_json(run_dir / "gate.json", GateReport).records[0].next_action

@@ -130,7 +130,7 @@ def _call_all(components: Sequence[Component], batch: Sequence[Sample]) -> list[
             _take_values(call, component, batch, raw)
         except RewardFault:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit() in a reward is a fault of the reward
             raise _located(component, batch, error) from error
         call.seconds = time.perf_counter() - begun
         calls[place] = call
@@ -159,7 +159,7 @@ def _gather(
             _take_values(call, component, batch, raw)
         except RewardFault as fault:
             failed.append(fault)
-        except Exception as error:  # noqa: BLE001  whatever a user's reward raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a user's reward raises
             failed.append(RewardFault(component.name, batch, f"{type(error).__name__}: {error}", error))
         call.seconds = time.perf_counter() - begun
 
@@ -181,12 +181,12 @@ def _logger(call: _Call) -> Callable[[str, list[Any]], None]:
     return log_extra
 
 
-def _located(component: Component, batch: Sequence[Sample], error: Exception) -> RewardFault:
+def _located(component: Component, batch: Sequence[Sample], error: BaseException) -> RewardFault:
     """Find the completion a batch call died of by calling each alone; the whole batch if none does."""
     for sample in batch:
         try:
             component.function(**keyword_arguments([sample]), log_extra=lambda column, values: None)
-        except Exception as alone:  # noqa: BLE001  whatever a user's reward raises
+        except (Exception, SystemExit) as alone:  # noqa: BLE001  whatever a user's reward raises
             return RewardFault(component.name, [sample], f"{type(alone).__name__}: {alone}", alone)
     return RewardFault(component.name, batch, f"{type(error).__name__}: {error}", error)
 

@@ -1,0 +1,125 @@
+"""The terminal form of `review`, played through a real pseudo-terminal."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import runs
+from llm_finetuning import artifact
+from llm_finetuning.types import Label
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+START = "import sys; sys.path[0] = sys.argv.pop(1); from llm_finetuning.cli import main; sys.exit(main())"
+
+
+class Terminal:
+    """A process behind a pseudo-terminal: keys in, what is on screen out."""
+
+    def __init__(self, *arguments: object) -> None:
+        """Start `finetune` with these arguments."""
+        self.master, slave = pty.openpty()
+        command = [sys.executable, "-c", START, str(SCRIPTS), *map(str, arguments)]
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
+        os.close(slave)
+        self.shown = ""
+        self.cursor = 0  # what was waited for before does not count again
+
+    def until(self, words: str, seconds: float = 30.0) -> str:
+        """Read the screen until `words` are on it and return what came since the last call."""
+        begun, deadline = self.cursor, time.monotonic() + seconds
+        while words not in self.shown[begun:]:
+            if time.monotonic() > deadline:
+                self.process.kill()
+                self.process.wait()
+                pytest.fail(f"not shown: {words!r} in {self.shown[begun:]!r}")
+            if select.select([self.master], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self.master, 65536).decode("utf-8", "replace")
+                except OSError:
+                    break
+        self.cursor = self.shown.find(words, begun) + len(words)
+        return self.shown[begun : self.cursor]
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self.master, keys.encode())
+
+    def end(self) -> int:
+        """Wait for the end and return the exit code."""
+        code = self.process.wait(30)
+        os.close(self.master)
+        return code
+
+
+def labels(run_dir: Path) -> list[tuple[str, str]]:
+    return [(label.verdict, label.note) for label in artifact.read_lines(run_dir / "labels.jsonl", Label).records]
+
+
+@pytest.fixture
+def sampled(run_dir: Path) -> Path:
+    runs.write_samples(run_dir)
+    return run_dir
+
+
+def test_reading_labels_noting_and_going_back(sampled: Path) -> None:
+    """Each key does what the line at the bottom says, and each label is on disk before the next screen."""
+    terminal = Terminal("review", sampled, "--reader", "ada", "--count", "3")
+    terminal.until("q stop")
+    terminal.press("a")
+    terminal.until("sample 2 of 3")
+    terminal.until("q stop")
+    assert [("accept", "")] == labels(sampled)
+    terminal.press("n")
+    terminal.until("note: ")
+    terminal.press("odd one\n")
+    terminal.until("q stop")
+    terminal.press("r")
+    terminal.until("sample 3 of 3")
+    terminal.until("q stop")
+    terminal.press("b")
+    assert "your label: reject odd one" in terminal.until("q stop")
+    terminal.press("u")
+    terminal.until("q stop")
+    terminal.press("q")
+    terminal.until("next: finetune gate")
+    assert terminal.end() == 0
+    assert [("accept", ""), ("reject", "odd one"), ("unsure", "")] == labels(sampled)
+
+
+def test_reader_comes_back_to_the_first_unread(sampled: Path) -> None:
+    """A second sitting begins where the first ended."""
+    first = Terminal("review", sampled, "--reader", "ada", "--count", "3")
+    first.until("q stop")
+    first.press("a")
+    first.until("sample 2 of 3")
+    first.until("q stop")
+    first.process.kill()  # the window was closed
+    first.end()
+    second = Terminal("review", sampled, "--reader", "ada", "--count", "3")
+    assert "sample 2 of 3" in second.until("q stop")
+    second.press("q")
+    second.until("next:")
+    assert second.end() == 0
+
+
+def test_completion_cannot_drive_the_terminal(run_dir: Path) -> None:
+    """Escape sequences and markup in a completion are shown, not obeyed."""
+    runs.write_samples(run_dir, text_of=lambda i, index: "\x1b[2J\x1b]0;owned\x07[bold red]x[/] \u202egnp.exe")
+    terminal = Terminal("review", run_dir, "--reader", "ada", "--count", "1")
+    shown = terminal.until("q stop")
+    terminal.press("q")
+    terminal.until("next:")
+    terminal.end()
+
+    assert "]0;owned" in shown
+    assert "\x1b]0;" not in shown
+    assert "[bold red]x[/]" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "\u202e" not in shown

@@ -1,0 +1,266 @@
+"""The road behind the samples: score, review, gate and status as a person calls them."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runs
+from llm_finetuning import artifact
+from llm_finetuning.types import GateReport, Label, Score
+
+Finetune = Callable[..., tuple[int, str, str]]
+
+CONTAINS = """\
+def contains(completions, answer, **kwargs):
+    return [float(gold in text) for text, gold in zip(completions, answer)]
+"""
+
+
+def is_right(sample: Any) -> bool:
+    text = sample.completion if isinstance(sample.completion, str) else sample.completion[0]["content"]
+    return str(text).rstrip(".").endswith(f" {sample.columns['answer']}")
+
+
+def with_reward(folder: Path, code: str) -> Path:
+    text = runs.BRIEF.replace("use: exact_answer\n    options: {extract: last_number}", "file: mine.py:contains")
+    (folder / "brief.yaml").write_text(text, "utf-8")
+    (folder / "mine.py").write_text(code, "utf-8")
+    return folder
+
+
+def test_road_to_an_open_gate(run_dir: Path, finetune: Finetune) -> None:
+    """Right reward, agreeing reader, some success: open, exit 0, and status says so."""
+    samples = runs.write_samples(run_dir)
+    assert finetune("score", run_dir)[0] == 0
+    labels = runs.write_labels_csv(run_dir, samples, is_right)
+    assert finetune("review", run_dir, "--import", labels, "--reader", "ada")[0] == 0
+    code, out, _ = finetune("gate", run_dir)
+
+    assert code == 0
+    assert "gate: open" in out
+    report = artifact.read_json(run_dir / "gate.json", GateReport)
+    assert report.records[0].verdict == "open"
+    code, out, _ = finetune("status", run_dir)
+    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["done"] * 5
+
+
+def test_wrong_reward_is_blocked_with_its_disagreements(run_dir: Path, finetune: Finetune) -> None:
+    """A reward that finds the gold anywhere pays what the reader rejects: exit 1, texts shown."""
+    samples = runs.write_samples(with_reward(run_dir, CONTAINS))
+    finetune("score", run_dir)
+    finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
+    code, out, _ = finetune("gate", run_dir, "--json")
+
+    assert code == 1
+    facts = json.loads(out)
+    assert facts["verdict"] == "blocked"
+    assert {found["kind"] for found in facts["disagreements"]} == {"false_pass"}
+    assert len(facts["disagreements"]) == 30
+    assert "is not it, I say" in facts["disagreements"][0]["completion"]
+
+
+def test_chat_and_text_score_alike(tmp_path: Path, finetune: Finetune) -> None:
+    """The same completions as text and as messages get the same rewards and advantages."""
+    scores = []
+    for chat in (False, True):
+        folder = runs.write_run(tmp_path / str(chat))
+        runs.write_samples(folder, chat=chat)
+        finetune("score", folder)
+        found = artifact.read_lines(folder / "scores.jsonl", Score).records
+        scores.append([(score.sample_id, score.reward, score.advantage) for score in found])
+
+    assert scores[0] == scores[1]
+
+
+def test_gate_without_labels_is_insufficient(run_dir: Path, finetune: Finetune) -> None:
+    """Nobody read: exit 3, and the next action is to read."""
+    runs.write_samples(run_dir)
+    finetune("score", run_dir)
+    code, out, _ = finetune("gate", run_dir)
+
+    assert code == 3
+    assert "next: read 50 more completions with `finetune review`" in out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda run: _edit(run / "mine.py", "float(gold in text)", "float(gold in text )"),
+            "mine.py changed since it was made",
+        ),
+        (
+            lambda run: _edit(run / "brief.yaml", "prompts: 15", "prompts: 14"),
+            "brief.yaml#model,dataset,sampling changed",
+        ),
+        (
+            lambda run: _edit(run / "brief.yaml", "model: some", "model: other"),
+            "brief.yaml#model,dataset,sampling changed",
+        ),
+        (
+            lambda run: _edit(run / "data.jsonl", "What is 1 + 0?", "What is 1 + 0 ?"),
+            "data.jsonl changed since it was made",
+        ),
+        (lambda run: _edit(run / "brief.yaml", "contains", "contains\n    weight: 2"), "brief.yaml#rewards changed"),
+        (lambda run: _edit(run / "samples.jsonl", "I say 2.", "I say 3."), "samples.jsonl changed since it was made"),
+    ],
+)
+def test_any_change_closes_the_gate(run_dir: Path, finetune: Finetune, change: Any, words: str) -> None:
+    """One changed character of a reward, a row, a setting or a sample: what was judged is not what is there."""
+    samples = runs.write_samples(with_reward(run_dir, CONTAINS))
+    finetune("score", run_dir)
+    finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
+    finetune("gate", run_dir)
+    change(run_dir)
+    code, _, err = finetune("gate", run_dir)
+
+    assert code == 2
+    assert words in err
+    assert "gate.json       stale" in finetune("status", run_dir)[1]
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), "utf-8")
+
+
+def test_labels_survive_a_new_reward(run_dir: Path, finetune: Finetune) -> None:
+    """What the reader saw did not change, so nothing has to be read again."""
+    samples = runs.write_samples(with_reward(run_dir, CONTAINS))
+    finetune("score", run_dir)
+    finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
+    assert finetune("gate", run_dir)[0] == 1
+    (run_dir / "brief.yaml").write_text(runs.BRIEF, "utf-8")
+    assert finetune("score", run_dir)[0] == 0
+    assert finetune("gate", run_dir)[0] == 0
+
+
+def test_incomplete_samples_are_refused(run_dir: Path, finetune: Finetune) -> None:
+    """Half a file of samples is scored by nobody; the line says how to go on."""
+    runs.write_samples(run_dir)
+    path = run_dir / "samples.jsonl"
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:-5]), "utf-8")
+    code, _, err = finetune("score", run_dir)
+
+    assert code == 2
+    assert "holds 70 of 75 samples; run `finetune sample" in err
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("    x = [1 / 0 for text in completions]\n    return x", "mine.py:2: reward `contains`: ZeroDivisionError"),
+        ("    return [1.0]", "returned 1 values for 32 completions"),
+        ("    return ['1.0' for text in completions]", "returned a str ('1.0')"),
+        ("    return None", "returned None where a list of numbers is needed"),
+        ("    raise SystemExit(3)", "SystemExit"),
+    ],
+)
+def test_reward_that_trl_dies_of_is_one_line(run_dir: Path, finetune: Finetune, code: str, words: str) -> None:
+    """File, line, reward and row; exit 2; the scores that were there stay."""
+    runs.write_samples(with_reward(run_dir, CONTAINS))
+    finetune("score", run_dir)
+    before = (run_dir / "scores.jsonl").read_bytes()
+    (run_dir / "mine.py").write_text(f"def contains(completions, **kwargs):\n{code}\n", "utf-8")
+    exit_code, out, err = finetune("score", run_dir)
+
+    assert exit_code == 2
+    assert words in err
+    assert "data set row 1" in err
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""
+    assert before == (run_dir / "scores.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("value", "finding"),
+    [("float('nan')", "reward-nan"), ("float('inf')", "reward-infinite"), ("7.0", "reward-out-of-range")],
+)
+def test_value_that_cannot_be_trained_on_is_a_finding(
+    run_dir: Path, finetune: Finetune, value: str, finding: str
+) -> None:
+    """NaN, infinity and values out of range reach the gate under their own names."""
+    code = (
+        f"def contains(completions, **kwargs):\n    return [{value} if '3' in text else 0.5 for text in completions]\n"
+    )
+    runs.write_samples(with_reward(run_dir, code))
+    assert finetune("score", run_dir)[0] == 0
+    exit_code, out, _ = finetune("gate", run_dir, "--json")
+
+    assert exit_code == 1
+    assert finding in {found["code"] for found in json.loads(out)["findings"]}
+
+
+def test_printing_reward_does_not_spoil_json(run_dir: Path, finetune: Finetune) -> None:
+    """With --json one object goes to standard output, whatever a reward prints."""
+    runs.write_samples(with_reward(run_dir, CONTAINS.replace("    return", "    print('noise')\n    return")))
+    _, out, err = finetune("score", run_dir, "--json")
+
+    assert json.loads(out)["samples"] == 75
+    assert "noise" in err
+
+
+def test_refusal_as_json(run_dir: Path, finetune: Finetune) -> None:
+    """An agent reads the same lines as a person, as one object."""
+    code, out, err = finetune("score", run_dir, "--json")
+
+    assert code == 2
+    facts = json.loads(out)
+    assert facts["exit"] == 2
+    assert facts["faults"][0] in err
+
+
+def labels_csv(folder: Path, *rows: list[str]) -> Path:
+    path = folder / "bad.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([["sample", "verdict"], ["q1/0", "accept"]], ":1: no column sample_id"),
+        ([["sample_id", "verdict"], ["q99/0", "accept"]], ":2: no sample 'q99/0'"),
+        ([["sample_id", "verdict"], ["q1/0", "yes"]], ":2: verdict 'yes' is not one of accept, reject, unsure"),
+        ([["sample_id", "verdict", "reader"], ["q1/0", "accept", "oracle"]], "is the demo's program, not a person"),
+        ([["sample_id", "verdict"]], "holds no labels"),
+    ],
+)
+def test_bad_import_takes_nothing(run_dir: Path, finetune: Finetune, rows: list[list[str]], words: str) -> None:
+    """A file with a wrong row is refused whole, so that half an import never counts."""
+    runs.write_samples(run_dir)
+    good = rows[0], ["q1/0", "accept"], *rows[1:]
+    code, _, err = finetune("review", run_dir, "--import", labels_csv(run_dir, *rows), "--reader", "ada")
+
+    assert code == 2
+    assert words in err
+    if len(rows) > 1 and rows[0] == ["sample_id", "verdict"]:
+        finetune("review", run_dir, "--import", labels_csv(run_dir, *good), "--reader", "ada")
+        assert artifact.read_lines(run_dir / "labels.jsonl", Label).records == []
+
+
+def test_last_label_of_a_reader_stands_and_both_are_kept(run_dir: Path, finetune: Finetune) -> None:
+    """A reader may change their mind; nothing is erased."""
+    runs.write_samples(run_dir)
+    for verdict in ("accept", "reject"):
+        table = labels_csv(run_dir, ["sample_id", "verdict"], ["q1/0", verdict])
+        finetune("review", run_dir, "--import", table, "--reader", "ada")
+
+    labels = artifact.read_lines(run_dir / "labels.jsonl", Label).records
+    assert ["accept", "reject"] == [label.verdict for label in labels]
+
+
+def test_review_needs_a_terminal(run_dir: Path, finetune: Finetune) -> None:
+    """An agent's shell is no reader."""
+    runs.write_samples(run_dir)
+    code, _, err = finetune("review", run_dir)
+
+    assert code == 2
+    assert "needs a terminal, since a person has to read" in err
+    assert not (run_dir / "labels.jsonl").exists()

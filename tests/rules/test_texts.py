@@ -1,0 +1,116 @@
+"""What skills, commands and documentation show is true: links lead somewhere, commands parse, code runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from ruamel.yaml import YAML
+
+from llm_finetuning import brief
+from llm_finetuning.cli import VERBS, _group
+from llm_finetuning.stages import gate
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "skills/**/*.md", "commands/*.md", "agents/*.md", "requirements/*.md")
+    for path in ROOT.glob(pattern)
+)
+PARTS = [path for path in TEXTS if path.relative_to(ROOT).parts[0] in ("skills", "commands", "agents")]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"(?:^|[`\s(])(?:scripts/|bin/)?finetune ((?:[a-z]+)(?: [^`\n]*)?)")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path: Path) -> list[tuple[str, str]]:
+    return FENCE.findall(path.read_text("utf-8"))
+
+
+def shown_commands(path: Path) -> list[str]:
+    """Return the `finetune` calls of a text: those in back-quotes and those in shell blocks."""
+    text = path.read_text("utf-8")
+    if path in PARTS:
+        text = text.rpartition("---\n")[2]  # the frontmatter's permission rules are no calls
+    found = re.findall(r"`(finetune [^`\n]+)`", text)
+    for language, body in blocks(path):
+        if language in ("sh", "bash", "console"):
+            found += [line.removeprefix("$ ").strip() for line in body.splitlines() if "finetune " in line]
+    return [command for command in found if not command.endswith("...")]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=name)
+def test_links_lead_somewhere(path: Path) -> None:
+    """A relative link names a file that is there."""
+    for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", path.read_text("utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", PARTS, ids=name)
+def test_named_references_are_there(path: Path) -> None:
+    """`references/x.md` in a skill is a file beside it."""
+    for target in re.findall(r"`(references/[\w-]+\.md)`", path.read_text("utf-8")):
+        assert (path.parent / target).exists() or (path.parent.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=name)
+def test_shown_commands_parse(path: Path) -> None:
+    """Each command has a verb that exists and options that it takes."""
+    for shown in shown_commands(path):
+        words = shlex.split(shown.partition("#")[0].partition("|")[0], comments=True)
+        words = words[next(i for i, word in enumerate(words) if word.endswith("finetune")) + 1 :]
+        if not words or words[0].startswith("-") or words[0].isupper():
+            continue
+        assert words[0] in VERBS, shown
+        command = _group().get_command(click.Context(_group()), words[0])
+        assert command is not None
+        arguments = words[1:] or ["RUN"]  # `finetune score` in running text names the verb alone
+        command.make_context(words[0], arguments, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=name)
+def test_code_blocks_run(path: Path) -> None:
+    """Python runs, YAML briefs are briefs; a block without a language is output."""
+    for language, body in blocks(path):
+        if language == "python":
+            exec(compile(body, name(path), "exec"), {})  # noqa: S102  our own documentation
+        elif language in ("yaml", "yml"):
+            data = YAML(typ="safe", pure=True).load(body)
+            if isinstance(data, dict) and {"method", "model"} <= set(data):
+                brief.parse(body, path)
+
+
+@pytest.mark.parametrize("path", PARTS, ids=name)
+def test_frontmatter_is_complete(path: Path) -> None:
+    """The name is the folder's, and the description fits the client's listing."""
+    if path.parent.name == "references":
+        return
+    text = path.read_text("utf-8")
+    front = YAML(typ="safe", pure=True).load(text.split("---\n")[1])
+    assert 20 <= len(front["description"]) <= 400
+    if path.name == "SKILL.md":
+        assert front["name"] == path.parent.name
+
+
+def test_every_finding_of_the_gate_is_explained() -> None:
+    """The codes in the reference are those in the code."""
+    text = (ROOT / "skills/grpo-rlvr-training/references/gate-findings.md").read_text("utf-8")
+    source = Path(gate.__file__).read_text("utf-8")
+    codes = set(re.findall(r'code="([a-z-]+)"', source)) | {"never-succeeds", "always-succeeds", "base-success"}
+    codes |= {"false-pass", "false-fail", "reward-nan", "reward-infinite", "reward-unstable", "reward-out-of-range"}
+    explained = set(re.findall(r"^\| `([a-z-]+)`", text, re.MULTILINE))
+    assert codes == explained
+
+
+def test_free_verbs_alone_are_pre_approved() -> None:
+    """Nothing that loads a model, installs packages or stands for a person's label runs without a question."""
+    for path in PARTS:
+        if path.parent.name == "references":
+            continue
+        front = YAML(typ="safe", pure=True).load(path.read_text("utf-8").split("---\n")[1])
+        rules = re.findall(r"Bash\(([^)]*)\)", front.get("allowed-tools", ""))
+        assert set(rules) <= {f"finetune {verb} *" for verb in ("new", "score", "gate", "status")}, path

@@ -1,0 +1,241 @@
+"""The gate: each thing that blocks, what it says, and what is done first."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from llm_finetuning.stages import gate as stage
+from llm_finetuning.types import GateReport, Label, RewardValue, Sample, Score
+
+RULE = stage.Rule(success=0.5)
+N_PROMPTS, G = 16, 4
+
+
+def samples() -> list[Sample]:
+    made = []
+    for prompt in range(N_PROMPTS):
+        for index in range(G + 1):
+            low = index == G
+            made.append(
+                Sample(
+                    sample_id=f"{prompt}/low" if low else f"{prompt}/{index}",
+                    prompt_id=str(prompt),
+                    row=prompt + 1,
+                    pass_name="low_temperature" if low else "policy",
+                    index=0 if low else index,
+                    prompt="p",
+                    columns={"answer": "1"},
+                    completion=f"text {index}",
+                    completion_ids=[1],
+                    tokens=10 + index,
+                    finish_reason="stop",
+                    temperature=0.0 if low else 1.0,
+                )
+            )
+    return made
+
+
+def paid_half(sample: Sample) -> float:
+    return float(sample.index % 2)
+
+
+def judge(
+    *,
+    pays: Any = paid_half,
+    accepts: Any = lambda sample: paid_half(sample) == 1.0,
+    change: Any = lambda sample: sample,
+    fault: str | None = None,
+    labelled: int = 60,
+    kind: str = "person",
+    rule: stage.Rule = RULE,
+    stale: bool = False,
+) -> GateReport:
+    """Judge a run that is sound but for what the test changes."""
+    made = [change(sample) for sample in samples()]
+    scores = [
+        Score(
+            sample_id=sample.sample_id,
+            prompt_id=sample.prompt_id,
+            pass_name=sample.pass_name,
+            values=[RewardValue(name="r", value=pays(sample), reason=None, fault=fault, seconds=0.0)],
+            reward=pays(sample),
+            advantage=0.0,
+        )
+        for sample in made
+    ]
+    policy = [sample for sample in made if sample.pass_name == "policy"][:labelled]
+    labels = [
+        Label(
+            sample_id=sample.sample_id,
+            reader="ada",
+            reader_kind=kind,  # type: ignore[arg-type]
+            verdict="accept" if accepts(sample) else "reject",
+            note="",
+            at="now",
+            seen_sha256="old" if stale else "seen",
+            source="terminal",
+        )
+        for sample in policy
+    ]
+    seen = {sample.sample_id: "seen" for sample in made}
+    return stage.judge(made, scores, labels, seen, rule=rule, fingerprint="f")
+
+
+def weights(report: GateReport) -> dict[str, str]:
+    return {finding.code: finding.weight for finding in report.findings if finding.weight != "fine"}
+
+
+def test_sound_reward_opens_the_gate() -> None:
+    """Agreement, some success and groups with signal are all it takes."""
+    report = judge()
+
+    assert ("open", {}) == (report.verdict, weights(report))
+    assert {"paid_accept": 30, "paid_reject": 0, "unpaid_accept": 0, "unpaid_reject": 30} == {
+        key: report.agreement[key] for key in ("paid_accept", "paid_reject", "unpaid_accept", "unpaid_reject")
+    }
+
+
+def test_one_paid_but_rejected_completion_blocks() -> None:
+    """One disagreement is enough, however good the rest is, and it is shown with its text."""
+    report = judge(accepts=lambda sample: paid_half(sample) == 1.0 and sample.sample_id != "3/1")
+
+    assert ("blocked", {"false-pass": "blocks"}) == (report.verdict, weights(report))
+    (found,) = report.disagreements
+    assert ("3/1", "false_pass", 1.0, "text 1") == (found.sample_id, found.kind, found.reward, found.completion)
+    assert "fix the reward: read 3/1" == report.next_action
+
+
+def test_one_unpaid_but_accepted_completion_blocks() -> None:
+    """A reward that refuses right work hides a good model."""
+    report = judge(accepts=lambda sample: paid_half(sample) == 1.0 or sample.sample_id == "3/0")
+
+    assert ("blocked", {"false-fail": "blocks"}) == (report.verdict, weights(report))
+
+
+@pytest.mark.parametrize("labelled", [0, 49])
+def test_fewer_than_fifty_labels_are_too_little(labelled: int) -> None:
+    """No gate without a reader."""
+    report = judge(labelled=labelled)
+
+    assert "insufficient-evidence" == report.verdict
+    assert f"read {50 - labelled} more completions with `finetune review`" == report.next_action
+
+
+def test_labels_of_what_is_no_longer_there_do_not_count() -> None:
+    """A sample drawn again asks for a new label; the report says how many were left out."""
+    report = judge(stale=True)
+
+    assert "insufficient-evidence" == report.verdict
+    assert "60 labels do not count" in report.notes[0]
+
+
+def test_program_labels_count_in_the_demo_alone() -> None:
+    """No agent labels; the demo's report says that a program did."""
+    outside = judge(kind="program")
+    demo = judge(kind="program", rule=dataclasses.replace(RULE, program_labels_count=True))
+
+    assert "insufficient-evidence" == outside.verdict
+    assert "do not count: a person has to read" in outside.notes[0]
+    assert "open" == demo.verdict
+    assert "which counts in the demo alone" in demo.notes[0]
+
+
+def test_never_succeeds_means_sft_first() -> None:
+    """GRPO has nothing to reinforce where nothing succeeds."""
+    report = judge(pays=lambda sample: 0.0, accepts=lambda sample: False)
+
+    assert "blocked" == report.verdict
+    assert "blocks" == weights(report)["never-succeeds"]
+    assert "short SFT" in report.next_action
+
+
+def test_success_at_low_temperature_alone_is_not_never() -> None:
+    """A model that knows it but does not show it at this temperature is another problem."""
+    report = judge(pays=lambda sample: float(sample.pass_name != "policy"), accepts=lambda sample: False)
+
+    assert "never-succeeds" not in weights(report)
+    assert "blocks" == weights(report)["groups-with-signal"]
+
+
+def test_always_succeeds_means_nothing_to_learn() -> None:
+    """Saturated: choose harder prompts."""
+    report = judge(pays=lambda sample: 1.0, accepts=lambda sample: True)
+
+    assert "blocked" == report.verdict
+    assert "blocks" == weights(report)["always-succeeds"]
+
+
+def test_constant_groups_block_though_the_pooled_spread_is_wide() -> None:
+    """All-right and all-wrong groups spread widely together and teach nothing."""
+    report = judge(pays=lambda sample: float(sample.row % 2), accepts=lambda sample: sample.row % 2 == 1)
+
+    assert {"groups-with-signal": "blocks"} == weights(report)
+    assert "raise `num_generations`" in report.next_action
+
+
+def test_cut_completions_block_and_ask_for_a_cap() -> None:
+    """An answer that was never finished was never judged."""
+    report = judge(
+        change=lambda sample: dataclasses.replace(sample, finish_reason="length") if sample.index == 0 else sample
+    )
+
+    assert {"truncated": "blocks"} == weights(report)
+    assert "raise `max_completion_length`" in report.next_action
+
+
+def test_all_cut_points_at_the_end_token_first() -> None:
+    """A cap that is too short and a model that never ends look alike in the share alone."""
+    report = judge(change=lambda sample: dataclasses.replace(sample, finish_reason="length"))
+
+    assert "check the end token first" in report.next_action
+
+
+def test_unscored_completions_above_the_share_block_and_name_rows() -> None:
+    """An abstention is not a zero, and too many of them are a fault of the data."""
+    report = judge(pays=lambda sample: None if sample.row == 5 else paid_half(sample))
+
+    assert "blocks" == weights(report)["unscored"]
+    text = next(finding.text for finding in report.findings if finding.code == "unscored")
+    assert "4 of 64" in text
+    assert "data set rows 5" in text
+
+
+@pytest.mark.parametrize("fault", ["nan", "infinite", "unstable", "out_of_range"])
+def test_faulty_values_block_first(fault: str) -> None:
+    """A reward that is broken explains every number after it, so it is mended first."""
+    report = judge(fault=fault, labelled=0)
+
+    assert "blocked" == report.verdict
+    assert report.next_action.startswith("fix `r`")
+
+
+def test_disagreement_is_mended_before_more_is_read_or_taught() -> None:
+    """With a reward in doubt, zero success says nothing about the model."""
+    report = judge(pays=lambda sample: 0.0, labelled=20)
+
+    assert "blocked" == report.verdict
+    assert report.next_action.startswith("fix the reward")
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    # Table I of Newcombe 1998, Statistics in Medicine 17:857-872, and its mirror image
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (29, 29, 0.8830, 1.0),
+    ],
+)
+def test_interval_equals_published_examples(hits: int, n: int, low: float, high: float) -> None:
+    """Wilson's interval as published."""
+    found = stage.rate(hits, n)
+
+    assert (low, high) == pytest.approx((found.low, found.high), abs=6e-5)
+
+
+def test_rate_of_nothing_says_nothing() -> None:
+    """No observations: the interval is everything."""
+    assert (0.0, 1.0) == (stage.rate(0, 0).low, stage.rate(0, 0).high)
