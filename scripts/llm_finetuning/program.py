@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from llm_finetuning.errors import MachineryFailure, Refusal
+from llm_finetuning.interpreter import training_environ
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 RESULTS_FD = "FINETUNE_RESULTS_FD"
@@ -59,7 +60,6 @@ def run_program(name: str, job: dict[str, Any], *, python: str) -> Generator[dic
 def _start(name: str, python: str) -> tuple[int, subprocess.Popen[bytes]]:
     """Return the read end of the results pipe and the running program; refuses an interpreter that does not start."""
     results, theirs = os.pipe()
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}  # it hides the cwd
     try:
         program = subprocess.Popen(
             [python, "-m", f"llm_finetuning.engines.{name}"],
@@ -68,7 +68,7 @@ def _start(name: str, python: str) -> tuple[int, subprocess.Popen[bytes]]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             pass_fds=[theirs],
-            env={**environment, RESULTS_FD: str(theirs)},
+            env={**training_environ(), RESULTS_FD: str(theirs)},
             start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the program's whole group
         )
     except OSError as fault:

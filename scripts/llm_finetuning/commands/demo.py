@@ -91,7 +91,7 @@ def _model(python: str | None) -> str:
     from llm_finetuning.program import run_program
 
     interpreter = environment.training_python(python, ("torch", "transformers", "gguf"))
-    out_dir = environment.data_folder() / "models" / HUB_ID.rpartition("/")[2]
+    out_dir = model_cache(environment.data_folder())
     job = {"hub_id": HUB_ID, "wheel": WHEEL, "out_dir": str(out_dir)}
     with closing(run_program("model_fetcher", job, python=interpreter)) as records:
         for record in records:
@@ -99,6 +99,11 @@ def _model(python: str | None) -> str:
                 return str(record["path"])
             console.note(str(record["text"]))
     raise MachineryFailure(f"{out_dir}: the model was not fetched; run the demo again")
+
+
+def model_cache(data_folder: Path) -> Path:
+    """Return the folder that keeps the demo's model between runs."""
+    return data_folder / "models" / HUB_ID.rpartition("/")[2]
 
 
 def sums(count: int = ROWS, seed: int = SEED) -> list[dict[str, Any]]:

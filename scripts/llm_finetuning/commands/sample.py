@@ -3,7 +3,7 @@
 import hashlib
 import random
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from llm_finetuning.errors import MachineryFailure, Refusal
 # and its composition decides what is drawn.
 COMPLETIONS_PER_BATCH = 64
 
-NEEDS = {"transformers": ("torch", "transformers"), "vllm": ("vllm",), "endpoint": ()}
+DATASET_NEEDS = ("datasets",)
+
+NEEDS: Mapping[str, tuple[str, ...]] = {"transformers": ("torch", "transformers"), "vllm": ("vllm",), "endpoint": ()}
 """Modules that the training interpreter must have for an engine."""
 
 
@@ -47,14 +49,14 @@ def command(run_dir: Path, python: str | None, fresh: bool, as_json: bool) -> in
 def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dict[str, Any]:
     """Draw what is missing and return the facts of the whole file."""
     from llm_finetuning import artifact, brief, lineage
-    from llm_finetuning.dataset import read_rows
+    from llm_finetuning.dataset import needs_program, read_rows
 
     loaded = brief.load(run_dir)
     sampling = loaded.brief.sampling
     path = loaded.run_dir / "samples.jsonl"
-    interpreter = _interpreter(loaded, python)
+    reader = _interpreter(loaded, python, DATASET_NEEDS) if needs_program(loaded) else None
+    rows = _chosen(read_rows(loaded, python=reader), sampling.prompts, sampling.seed)
     parents = lineage.of_samples(loaded)
-    rows = _chosen(read_rows(loaded, python=interpreter), sampling.prompts, sampling.seed)
     batches = _batches(rows, loaded)
     expected = len(rows) * (sampling.num_generations + 1)
     if fresh:
@@ -68,6 +70,7 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
         have = {sample.sample_id for sample in appender.records} if appender else set()
         todo = [batch for batch in batches if any(not _ids(request) <= have for request in batch)]
         if todo:
+            interpreter = _interpreter(loaded, python, NEEDS[sampling.engine])
             records = stack.enter_context(closing(_engine_records(loaded, todo, interpreter)))
             facts = next(records)["facts"]
             if appender is None:
@@ -90,13 +93,11 @@ def _sample_type() -> Any:
     return Sample
 
 
-def _interpreter(loaded: Any, python: str | None) -> str:
+def _interpreter(loaded: Any, python: str | None, needs: Sequence[str]) -> str:
     from llm_finetuning import environment
 
-    engine = loaded.brief.sampling.engine
-    needs = NEEDS[engine]
     if not needs:
-        return sys.executable
+        return sys.executable  # the endpoint engine runs in the CLI's own environment
     return environment.training_python(python or loaded.brief.environment, needs)
 
 
