@@ -26,9 +26,36 @@ def dataset_digest(loaded: LoadedBrief) -> dict[str, str]:
     return {name: artifact.digest_file(loaded.resolve(name))}
 
 
+MODEL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+)
+"""Files of a model folder that decide how a prompt is rendered and where a completion ends."""
+
+
+def model_digest(loaded: LoadedBrief) -> dict[str, str]:
+    """Return the parent entry of a local model: its template, tokenizer and end tokens; a hub id has none.
+
+    Weights are left out, since reading them takes long; the engine records their names and sizes.
+    """
+    folder = Path(loaded.model_source())
+    if not folder.is_dir():
+        return {}
+    present = [name for name in MODEL_FILES if (folder / name).is_file()]
+    return {
+        "model(template, tokenizer)": artifact.digest_value(
+            {name: artifact.digest_file(folder / name) for name in present}
+        )
+    }
+
+
 def of_samples(loaded: LoadedBrief) -> dict[str, str]:
     """Return what `samples.jsonl` depends on."""
-    return {**brief_part(loaded, "model", "dataset", "sampling"), **dataset_digest(loaded)}
+    parts = brief_part(loaded, "model", "dataset", "sampling")
+    return {**parts, **dataset_digest(loaded), **model_digest(loaded)}
 
 
 def objective_options(loaded: LoadedBrief) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 import runs
-from llm_finetuning import artifact
+from llm_finetuning import artifact, lineage
+from llm_finetuning.brief import load as load_brief
+from llm_finetuning.commands.sample import IDENTITY
 from llm_finetuning.types import Sample
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -62,7 +65,12 @@ def test_every_sample_is_there_with_all_it_needs(whole: Path) -> None:
         assert sample.columns["answer"] == str(2 * sample.columns["level"] + 1)
     assert len({str(sample.completion) for sample in found.values()}) > PROMPTS
     assert header.settings["engine"]["engine"] == "transformers"
-    assert set(header.parents) == {"brief.yaml#model,dataset,sampling", "data.jsonl"}
+    assert set(header.parents) == {
+        "brief.yaml#model,dataset,sampling",
+        "data.jsonl",
+        "model(template, tokenizer)",
+    }
+    assert set(IDENTITY) <= set(header.settings["engine"])
 
 
 def test_killed_at_ten_random_moments_it_ends_with_the_exact_set(
@@ -111,6 +119,44 @@ def test_other_settings_are_not_mixed_in(
     assert finetune("sample", folder, "--python", engine_python, "--fresh")[0] == 0
     assert len(samples(folder)) == G + 1
     assert (whole / "samples.jsonl").read_bytes() == (folder / "samples.1.jsonl").read_bytes()
+
+
+def test_other_weights_are_not_mixed_in(
+    whole: Path, tmp_path: Path, finetune: Finetune, model_folder: str, engine_python: str
+) -> None:
+    """The same brief with other weights in the folder: half of the samples would be another model's."""
+    folder = runs.write_run(tmp_path / "run", rows=30, text=brief(model_folder))
+    lines = (whole / "samples.jsonl").read_text("utf-8").splitlines(keepends=True)
+    head = json.loads(lines[0])
+    head["header"]["settings"]["engine"]["model"]["sha256"] = "0" * 64
+    (folder / "samples.jsonl").write_text(json.dumps(head) + "\n" + "".join(lines[1:-1]), "utf-8")
+    code, _, err = finetune("sample", folder, "--python", engine_python)
+
+    assert code == 2
+    assert "was drawn with another model than is there now" in err
+
+
+def test_changed_template_makes_the_samples_stale(whole: Path, tmp_path: Path, finetune: Finetune) -> None:
+    """The template decides what the model was asked; another one is another question."""
+    copy = tmp_path / "run"
+    shutil.copytree(whole, copy)
+    text = (copy / "brief.yaml").read_text("utf-8")
+    model = Path(json.loads(text.partition("model: ")[2].splitlines()[0]))
+    changed = tmp_path / "model"
+    shutil.copytree(model, changed, ignore=shutil.ignore_patterns("*.safetensors"))
+    lines = (copy / "samples.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (copy / "brief.yaml").write_text(text.replace(json.dumps(str(model)), json.dumps(str(changed))), "utf-8")
+    loaded = load_brief(copy)
+    head = json.loads(lines[0])
+    head["header"]["parents"] = lineage.of_samples(loaded)
+    (copy / "samples.jsonl").write_text(json.dumps(head) + "\n" + "".join(lines[1:]), "utf-8")
+    assert finetune("score", copy)[0] == 0
+
+    template = changed / "chat_template.jinja"
+    template.write_text(template.read_text("utf-8") + " ", "utf-8")
+    code, _, err = finetune("score", copy)
+    assert code == 2
+    assert "model(template, tokenizer) changed since it was made" in err
 
 
 @pytest.mark.parametrize(

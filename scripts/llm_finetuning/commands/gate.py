@@ -83,7 +83,7 @@ def lines_of(report: Any, run_dir: Path) -> list[str]:
     lines += [
         "",
         "  reader:        accept  reject",
-        f"  reward pays    {table['paid_accept']:>6}  {table['paid_reject']:>6}   (from {success:g} on)",
+        f"  reward pays    {table['paid_accept']:>6}  {table['paid_reject']:>6}   (paid: {success:g} or more)",
         f"  does not pay   {table['unpaid_accept']:>6}  {table['unpaid_reject']:>6}",
     ]
     for found in report.disagreements[:SHOWN_DISAGREEMENTS]:

@@ -18,6 +18,9 @@ from llm_finetuning.errors import MachineryFailure, Refusal
 # and its composition decides what is drawn.
 COMPLETIONS_PER_BATCH = 64
 
+IDENTITY = ("engine", "model", "chat_template_sha256", "end_ids")
+"""Facts of an engine that may not change within one file of samples."""
+
 DATASET_NEEDS = ("datasets",)
 
 NEEDS: Mapping[str, tuple[str, ...]] = {"transformers": ("torch", "transformers"), "vllm": ("vllm",), "endpoint": ()}
@@ -223,12 +226,12 @@ def _check_same(path: Path, header: Any, parents: dict[str, str]) -> None:
 def _check_engine(path: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
     """Refuse to mix samples of another model or template into a file."""
     known = settings.get("engine", {})
-    for key in ("engine", "model", "model_sha256", "chat_template_sha256", "end_token_ids"):
-        if known.get(key) != facts.get(key):
-            raise Refusal(
-                f"{path}: was drawn with {key} {known.get(key)}, now it is {facts.get(key)}; "
-                f"`finetune sample {path.parent} --fresh` sets it aside and begins anew"
-            )
+    changed = [key for key in IDENTITY if known.get(key) != facts.get(key)]
+    if changed:
+        raise Refusal(
+            f"{path}: was drawn with another {', '.join(changed)} than is there now; "
+            f"`finetune sample {path.parent} --fresh` sets it aside and begins anew"
+        )
 
 
 def _set_aside(path: Path) -> None:

@@ -183,7 +183,7 @@ def _value_findings(scores: Sequence[Score]) -> list[Finding]:
         Finding(
             code=f"reward-{fault.replace('_', '-')}",
             weight="blocks",
-            text=f"`{name}` {words[fault]}: {rate_words(rate(len(ids), len(scores)))} completions",
+            text=f"`{name}` {words[fault]}: {rate_words(rate(len(ids), len(scores)))}",
             next_action=f"fix `{name}` (first: {ids[0]}), then score again",
             rate=rate(len(ids), len(scores)),
             sample_ids=ids,
@@ -202,7 +202,7 @@ def _abstention_finding(policy: Sequence[Score], sample_of: Mapping[str, Sample]
     return Finding(
         code="unscored",
         weight="blocks" if blocks else "fine",
-        text=f"no reward scores {rate_words(found)} completions" + (f" (data set rows {listed})" if rows else ""),
+        text=f"completions that no reward scores: {rate_words(found)}" + (f" (data set rows {listed})" if rows else ""),
         next_action="make those rows scorable or remove them" if blocks else None,
         rate=found,
         sample_ids=[score.sample_id for score in unscored],
