@@ -85,6 +85,15 @@ sampling: {num_generations: 1, temperatur: 3}
         (GOOD + "sampling: {engine: endpoint}\n", "`engine: endpoint` needs"),
         (GOOD + "sampling: {engine: endpoint, endpoint: {url: 'localhost:8000'}}\n", "sampling.endpoint.url"),
         (GOOD.replace("grpo", "dpo"), "dataset.chosen: missing; method dpo reads it"),
+        (GOOD + "training: {scale_rewards: foo}\n", "'foo' is not one of group, batch, none"),
+        (GOOD + "training: {multi_objective_aggregation: foo}\n", "is not one of sum_then_normalize"),
+        (GOOD + "training: {per_device_train_batch_size: -8}\n", "-8 is not a whole number from 1 on"),
+        (GOOD + "training: {gradient_accumulation_steps: null}\n", "None is not a whole number"),
+        (GOOD + "x: " + "[" * 3000, "nested too deeply"),
+        (
+            GOOD + "sampling: {engine: endpoint, endpoint: {url: 'http://127.0.0.1:99999/v1'}}\n",
+            "must be an address as in http://127.0.0.1:8000/v1",
+        ),
         (GOOD + "training: [1]\n", "training: input should be a valid dictionary"),
     ],
 )

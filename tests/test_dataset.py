@@ -56,7 +56,11 @@ def test_missing_keys_become_none(tmp_path: Path) -> None:
             ":1: column `prompt`: a number where text or a list of chat messages",
         ),
         ('{"prompt": "  ", "id": 1, "answer": "2"}\n', ":1: column `prompt`: an empty prompt"),
-        ('{"prompt": [], "id": 1, "answer": "2"}\n', ":1: column `prompt`: a list where"),
+        ('{"prompt": [], "id": 1, "answer": "2"}\n', ":1: column `prompt`: an empty list"),
+        (
+            '{"prompt": "a", "id": 1, "answer": "2"}\n{"prompt": [{"role": "user", "content": "b"}], "id": 2}\n',
+            ":2: the prompt has another form than in row 1, which is text",
+        ),
         (
             '{"prompt": [{"role": "user"}], "id": 1, "answer": "2"}\n',
             "message 0: an object without `role` and `content`",
@@ -138,3 +142,18 @@ def test_missing_and_odd_files(tmp_path: Path) -> None:
     assert "is a directory" in faults(folder)[0]
     runs.write_run(tmp_path / "b", text=runs.BRIEF.replace("data.jsonl", "data.json"))
     assert "save it as .jsonl" in faults(tmp_path / "b")[0]
+
+
+def test_csv_field_with_odd_line_breaks_is_one_row(tmp_path: Path) -> None:
+    """U+2028 and form feeds are letters of a field."""
+    folder = runs.write_run(tmp_path, text=CSV_BRIEF)
+    (folder / "data.csv").write_text("id,prompt,answer\n1,a\u2028b\x0cc,2\n2,d,3\n", "utf-8")
+
+    assert ["a\u2028b\x0cc", "d"] == [row.prompt for row in read(folder)]
+
+
+def test_path_that_is_none_is_refused(tmp_path: Path) -> None:
+    """A NUL in a path is a line, not a traceback."""
+    folder = runs.write_run(tmp_path, text=runs.BRIEF.replace("data.jsonl", '"da\\0ta.jsonl"'))
+
+    assert "is not a path" in faults(folder)[0]

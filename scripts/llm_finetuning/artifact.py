@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -112,15 +113,20 @@ def read_json(path: Path, record: type[T]) -> Artifact[T]:
         body = json.loads(_read(path))
         header = _adapter(Header).validate_python(body.pop("header"))
         return Artifact(path, _known(path, header), [_adapter(record).validate_python(body)])
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise Refusal(f"{path}: not a whole {path.name} ({_first_line(error)}); run `{_again(path)}`") from None
 
 
 def check_parents(artifact: Path, header: Header, current: Mapping[str, str]) -> None:
     """Refuse an artifact that was made from something else than what is there now."""
-    changed = sorted(name for name in {*header.parents, *current} if header.parents.get(name) != current.get(name))
+    changed = changed_parents(header.parents, current)
     if changed:
-        raise Refusal(f"{artifact}: {', '.join(changed)} changed since it was made; run `{_again(artifact)}`")
+        raise Refusal(f"{artifact}: {changed} changed since it was made; run `{_again(artifact)}`")
+
+
+def changed_parents(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return the names of what differs, in words; empty when nothing does."""
+    return ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
 
 
 class Appender(Generic[T]):
@@ -163,8 +169,10 @@ def appending(path: Path, header: Header, record: type[T]) -> Iterator[Appender[
             verb = verb_for(path.name)
             raise Refusal(f"{path}: another `{verb}` is writing it; wait for it or stop it, then run again") from None
         whole = _complete_lines(stream.read())
-        stream.seek(sum(len(line) + 1 for line in whole))
+        stream.seek(0)
+        stream.write(b"".join(line + b"\n" for line in whole))
         stream.truncate()
+        stream.flush()
         if whole:
             found = read_lines(path, record)
             yield Appender(stream, path, found.header, found.records)
@@ -178,7 +186,7 @@ def appending(path: Path, header: Header, record: type[T]) -> Iterator[Appender[
 def _header(path: Path, line: bytes) -> Header:
     try:
         return _known(path, _adapter(Header).validate_python(json.loads(line)["header"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refusal(
             f"{path}:1: no header of ours ({_first_line(error)}); move the file away and run `{_again(path)}`"
         ) from None
@@ -195,28 +203,38 @@ def _known(path: Path, header: Header) -> Header:
 
 
 def _again(path: Path) -> str:
-    return f"finetune {verb_for(path.name)} {path.parent}"
+    return shell_line(verb_for(path.name), path.parent, *(["--fresh"] if path.name == "samples.jsonl" else []))
+
+
+def shell_line(verb: str, run_dir: Path, *options: str) -> str:
+    """Return a `finetune` call ready to paste into a shell, whatever letters the folder's name has."""
+    return shlex.join(["finetune", verb, str(run_dir), *options])
 
 
 def _decode(path: Path, number: int, line: bytes, adapter: TypeAdapter[T]) -> T:
     try:
         return adapter.validate_python(json.loads(line))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refusal(
             f"{path}:{number}: not a record of this file ({_first_line(error)}); restore the line or remove it"
         ) from None
 
 
 def _complete_lines(data: bytes) -> list[bytes]:
-    """Split at newlines; what follows the last newline was cut by a kill and does not count."""
-    return data.split(b"\n")[:-1]
+    """Split at newlines; what follows the last newline counts if it is whole, which a line cut by a kill is not."""
+    *lines, tail = data.split(b"\n")
+    try:
+        json.loads(tail)
+    except (ValueError, RecursionError):
+        return lines
+    return [*lines, tail]  # an editor or a copy dropped the last newline
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise Refusal(f"{path}: not there yet; run `{_again(path)}`") from None
+        raise Refusal(f"{path}: not there yet; run `{shell_line(verb_for(path.name), path.parent)}`") from None
     except OSError as error:
         raise Refusal(f"{path}: {_os_words(error)}; check the path and its permissions") from None
 

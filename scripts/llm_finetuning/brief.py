@@ -5,8 +5,9 @@ import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from llm_finetuning import artifact, trl_options
@@ -53,8 +54,9 @@ class RewardBrief(_Strict):
     use: str | None = None
     file: str | None = None  # FILE.py:FUNCTION, relative to the brief
     name: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.-]*$")  # when two would be called the same
-    weight: float = Field(default=1.0, allow_inf_nan=False)
+    weight: float = Field(default=1.0, allow_inf_nan=False)  # 0 only watches
     options: dict[str, Any] = {}
+    files: list[str] = []  # files that the reward reads; a change of one makes its scores stale
     range: tuple[float, float] | None = None  # lowest and highest value; a library reward declares its own
 
     @model_validator(mode="after")
@@ -77,12 +79,23 @@ class RewardBrief(_Strict):
 class EndpointBrief(_Strict):
     """An OpenAI-compatible server to sample from."""
 
-    url: str = Field(pattern=r"^https?://")  # up to and with /v1
+    url: str  # up to and with /v1
     model: str | None = None  # the name the server knows; the brief's `model` when left out
     api_key_env: str | None = None  # the environment variable that holds the key
     concurrency: int = Field(default=8, ge=1, le=256)
     timeout_s: float = Field(default=120.0, gt=0)
     retries: int = Field(default=5, ge=0, le=20)
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0):
+                return url
+        except ValueError:
+            pass  # a port out of range, or brackets that do not close
+        raise PydanticCustomError("url", "must be an address as in http://127.0.0.1:8000/v1")
 
 
 class SamplingBrief(_Strict):
@@ -145,7 +158,10 @@ class LoadedBrief:
 
     def resolve(self, relative: str) -> Path:
         """Return a path of the brief as an absolute one."""
-        return (self.run_dir / Path(relative).expanduser()).resolve()
+        try:
+            return (self.run_dir / Path(relative).expanduser()).resolve()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise Refusal(f"{self.run_dir / FILE_NAME}: {relative!r} is not a path ({error}); correct it") from None
 
     def model_source(self) -> str:
         """Return the model as an absolute folder, or unchanged where it is a hub id."""
@@ -216,6 +232,8 @@ def _yaml_tree(text: str, path: Path) -> Any:
         raise Refusal(f"{path}:{line}: not valid YAML: {error.problem or error.context}; mend the line") from None
     except (YAMLError, ValueError) as error:
         raise Refusal(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise Refusal(f"{path}: nested too deeply to be a brief; `finetune new` writes one") from None
 
 
 def _plain(node: Any) -> Any:
@@ -227,7 +245,7 @@ def _plain(node: Any) -> Any:
     for kind in (bool, int, float, str):
         if isinstance(node, kind):
             return kind(node)
-    return node
+    return node if node is None else str(node)  # a date, a tagged value: as it is written
 
 
 def _line_of(tree: Any, location: Sequence[str | int]) -> int:
@@ -294,13 +312,13 @@ def _training_faults(tree: Any) -> list[tuple[int, str]]:
         method = "grpo"  # the method's own fault is listed; its options are still worth a look
     faults = []
     for option in training:
-        words = _training_fault(str(option), str(method))
+        words = _training_fault(str(option), _plain(training[option]), str(method))
         if words:
             faults.append((_line_of(tree, ["training", option]), f"training.{option}: {words}"))
     return faults
 
 
-def _training_fault(option: str, method: str) -> str | None:
+def _training_fault(option: str, value: Any, method: str) -> str | None:
     if method == "grpo" and option in SamplingBrief.model_fields:
         return f"belongs under `sampling`; write `sampling: {{{option}: ...}}`"
     if option in trl_options.OWNED:
@@ -308,7 +326,19 @@ def _training_fault(option: str, method: str) -> str | None:
     if option in trl_options.REMOVED:
         return f"TRL {trl_options.TRL_VERSION} does not take it; {trl_options.REMOVED[option]}"
     known = trl_options.names(method)
-    return None if option in known else f"unknown option of TRL {trl_options.TRL_VERSION}; {nearest(option, known)}"
+    if option not in known:
+        return f"unknown option of TRL {trl_options.TRL_VERSION}; {nearest(option, known)}"
+    return _value_fault(option, value)
+
+
+def _value_fault(option: str, value: Any) -> str | None:
+    """Check the options that decide how rewards are called and summed; TRL itself fails in its first step."""
+    if option in trl_options.CHOICES and value not in trl_options.CHOICES[option]:
+        allowed = ", ".join(str(choice) for choice in trl_options.CHOICES[option])
+        return f"{value!r} is not one of {allowed}"
+    if option in trl_options.COUNTS and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        return f"{value!r} is not a whole number from 1 on"
+    return None
 
 
 def _column_faults(brief: Brief, tree: Any) -> list[tuple[int, str]]:

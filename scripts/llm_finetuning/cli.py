@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from llm_finetuning import version
-from llm_finetuning.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, Stop
+from llm_finetuning.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_MACHINERY, Stop
 
 if TYPE_CHECKING:
     import click
@@ -35,6 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `finetune ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
+    except Exception:  # noqa: BLE001  a defect of ours: the traceback is for the report, the code for the caller
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.write("finetune: this is a defect of finetune, not of your input; report it with the lines above\n")
+        return EXIT_MACHINERY
 
 
 def _run(arguments: list[str]) -> int:
@@ -48,7 +54,7 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.write(error.format_message() + "\n")
         return EXIT_DONE
     except click.ClickException as error:
-        return _stopped(arguments, [f"{error.format_message()}; see `finetune --help`"], EXIT_BAD_INPUT)
+        return _stopped(arguments, [f"{error.format_message().rstrip('.')}; see `finetune --help`"], EXIT_BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
         return _stopped(arguments, ["interrupted; what was written is kept, run it again to go on"], EXIT_INTERRUPTED)
 
@@ -57,7 +63,7 @@ def _stopped(arguments: Sequence[str], lines: list[str], code: int) -> int:
     from llm_finetuning.console import visible
 
     if "--json" in arguments:
-        sys.stdout.write(json.dumps({"exit": code, "faults": lines}, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps({"exit": code, "faults": lines}) + "\n")
     for line in lines:
         sys.stderr.write(f"finetune: {visible(line)}\n")
     return code

@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-QUIET_LINE_EVERY_S = 10.0
+QUIET_LINE_EVERY_S = 5.0
+BATCH_GAP_S = 0.5
 
 
 def finish(lines: list[str], facts: dict[str, Any], *, as_json: bool) -> None:
     """Print the result: one JSON object with `--json`, a few lines of text without."""
-    text = json.dumps(facts, ensure_ascii=False, indent=1) if as_json else "\n".join(lines)
-    sys.stdout.write(visible(text) + "\n")
+    # ASCII alone: JSON escapes what a terminal could obey, and its reader gets every character back.
+    text = json.dumps(facts, indent=1) if as_json else visible("\n".join(lines))
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
@@ -33,13 +35,17 @@ def visible(text: str) -> str:
 
 def _shown(character: str) -> str:
     code = ord(character)
-    if character in "\n\t" or (code >= 0x20 and not 0x7F <= code < 0xA0 and not _reorders(code) and not _lone(code)):  # noqa: PLR2004
+    if character in "\n\t" or (code >= 0x20 and not 0x7F <= code < 0xA0 and not _hides(code) and not _lone(code)):  # noqa: PLR2004
         return character
     return chr(0x2400 + code) if code < 0x20 else f"<U+{code:04X}>"  # noqa: PLR2004  the block of control pictures
 
 
-def _reorders(code: int) -> bool:
-    return 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in (0x200E, 0x200F)  # noqa: PLR2004
+# Marks of direction, and letters of no width: the reader would see 42 where a reward sees something else.
+_UNSEEN = frozenset((0x061C, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF))
+
+
+def _hides(code: int) -> bool:
+    return 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in _UNSEEN  # noqa: PLR2004
 
 
 def _lone(code: int) -> bool:
@@ -53,20 +59,23 @@ def progress(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], N
         with _bar(what, total, done) as advance:
             yield advance
         return
-    begun = last = time.monotonic()
+    begun = told = latest = time.monotonic()
     count = 0
 
     def advance_quietly(n: int) -> None:
-        nonlocal count, last
-        count += n
+        nonlocal count, told, latest
         now = time.monotonic()
-        if now - last >= QUIET_LINE_EVERY_S or done + count >= total:
-            last = now
-            speed = count / max(now - begun, 1e-9)
-            left = (total - done - count) / speed if speed else 0.0
+        # An engine hands over a whole batch at once; a rate taken in its middle would be far too low.
+        if count and now - told >= QUIET_LINE_EVERY_S and now - latest > BATCH_GAP_S:
+            told = now
+            speed = count / (latest - begun)
+            left = (total - done - count) / speed
             note(f"{what}: {done + count} of {total}, {speed:.1f} a second, {left:.0f} s left")
+        latest, count = now, count + n
 
     yield advance_quietly
+    if time.monotonic() - begun >= QUIET_LINE_EVERY_S:
+        note(f"{what}: {done + count} of {total}")
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The rows of a brief's data set, checked: JSONL and CSV are read here, Parquet and hub ids by a program."""
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from contextlib import closing
@@ -44,6 +45,7 @@ def read_rows(loaded: LoadedBrief, *, python: str | None = None) -> list[Row]:
     faults: list[str] = []
     rows = [_row(wanted, place, number, raw, present, faults) for number, raw in found]
     faults.extend(_repeated_ids(place, rows))
+    faults.extend(_mixed_forms(place, rows))
     if faults:
         more = [f"{place}: and {len(faults) - SHOWN_FAULTS} more faults"] if len(faults) > SHOWN_FAULTS else []
         raise Refusal(*faults[:SHOWN_FAULTS], *more)
@@ -116,7 +118,8 @@ def _read_jsonl(path: Path) -> Iterator[_Found]:
 
 def _read_csv(path: Path) -> Iterator[_Found]:
     csv.field_size_limit(2**31 - 1)
-    reader = csv.DictReader(_read_text(path).splitlines(keepends=True), strict=True)
+    # Not splitlines: it also splits at U+2028 and form feeds, which are ordinary letters of a field.
+    reader = csv.DictReader(io.StringIO(_read_text(path), newline=""), strict=True)
     faults: list[str] = []
     try:
         for raw in reader:
@@ -158,10 +161,14 @@ def _check_columns(wanted: DatasetBrief, place: str, present: list[str]) -> None
         name = mapping.get(column, column)
         if name in RESERVED_COLUMNS:
             faults.append(f"{place}: column `{column}`: {RESERVED_COLUMNS[name]}; rename it")
-        elif column not in mapping and column in mapping.values():
+        elif column not in mapping and column in mapping.values() and _source(mapping, column) in present:
             faults.append(f"{place}: column `{column}` clashes with `dataset.{column}`, which names another; rename it")
     if faults:
         raise Refusal(*faults)
+
+
+def _source(mapping: dict[str, str], role: str) -> str:
+    return next(column for column, name in mapping.items() if name == role)
 
 
 def _row(
@@ -184,21 +191,35 @@ def _row(
 def _prompt_fault(prompt: Any) -> str | None:
     if isinstance(prompt, str):
         return None if prompt.strip() else "an empty prompt; fill it or remove the row"
-    if not isinstance(prompt, list) or not prompt:
+    if prompt == []:
+        return "an empty list; write at least one chat message or remove the row"
+    if not isinstance(prompt, list):
         return f"{_kind(prompt)} where text or a list of chat messages is needed"
-    for place, message in enumerate(prompt):
-        if not isinstance(message, dict) or not {"role", "content"} <= set(message):
-            return f"message {place}: {_kind(message)} without `role` and `content`"
-        if message["role"] not in _ROLES:
-            return f"message {place}: role {message['role']!r} is not one of {', '.join(_ROLES)}"
-        if not isinstance(message["content"], str):
-            return f"message {place}: content is {_kind(message['content'])}, only text is run here"
+    return next((fault for place, message in enumerate(prompt) if (fault := _message_fault(place, message))), None)
+
+
+def _message_fault(place: int, message: Any) -> str | None:
+    if not isinstance(message, dict) or not {"role", "content"} <= set(message):
+        return f"message {place}: {_kind(message)} without `role` and `content`"
+    if message["role"] not in _ROLES:
+        return f"message {place}: role {message['role']!r} is not one of {', '.join(_ROLES)}"
+    if not isinstance(message["content"], str):
+        return f"message {place}: content is {_kind(message['content'])}, only text is run here"
     return None
 
 
 def _kind(value: Any) -> str:
     words = {dict: "an object", list: "a list", int: "a number", float: "a number", bool: "true or false"}
     return "nothing" if value is None else words.get(type(value), f"a {type(value).__name__}")
+
+
+def _mixed_forms(place: str, rows: list[Row]) -> list[str]:
+    """Name the first row whose prompt has the other form: TRL takes the first one's for all."""
+    other = next((row for row in rows if type(row.prompt) is not type(rows[0].prompt) and row.prompt), None)
+    if other is None or not rows[0].prompt:
+        return []
+    first = "chat messages" if isinstance(rows[0].prompt, list) else "text"
+    return [f"{place}:{other.row}: the prompt has another form than in row {rows[0].row}, which is {first}; use one"]
 
 
 def _repeated_ids(place: str, rows: list[Row]) -> list[str]:

@@ -140,9 +140,21 @@ class Environment:
             for number, step in enumerate(extra.steps, 1):
                 _say(f"step {number} of {len(extra.steps)}: pip install {' '.join(step)}")
                 self._run([*self._pip, "install", *step], lock, f"`{name}` is not installed")
-            if missing := probe(str(self.python), extra.modules)[1]:
-                raise MachineryFailure(f"`{name}` is installed and lacks {', '.join(missing)}; see {self.log}")
+            if probe(str(self.python), extra.modules)[1]:
+                self._install_anew(name, lock)
             _write(marker, extra.digest())
+
+    def _install_anew(self, name: str, lock: int) -> None:
+        """Put back modules whose files are gone though pip has them on record; fails if they stay away."""
+        extra = EXTRAS[name]
+        _say(f"`{name}` is on record but lacks files; installing it anew ({extra.size})")
+        for step in extra.steps:
+            self._run([*self._pip, "install", "--force-reinstall", *step], lock, f"`{name}` is not installed")
+        if missing := probe(str(self.python), extra.modules)[1]:
+            raise MachineryFailure(
+                f"`{name}` is installed and lacks {', '.join(missing)} (see {self.log}); "
+                f"delete {self.folder} and call again"
+            )
 
     @property
     def _pip(self) -> list[str]:

@@ -7,15 +7,23 @@ from llm_finetuning import artifact, dataset
 from llm_finetuning.brief import FILE_NAME, LoadedBrief
 from llm_finetuning.errors import Refusal
 from llm_finetuning.rewards import composition
-from llm_finetuning.types import Sample
+from llm_finetuning.types import Label, Sample, Score
 
 OBJECTIVE_OPTIONS = ("scale_rewards", "multi_objective_aggregation")
-"""Options of `training` that turn rewards into advantages; the rest does not change what was inspected."""
+"""Options of `training` that turn rewards into advantages."""
+
+BATCH_OPTIONS = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_generation",
+    "generation_batch_size",
+)
+"""Options of `training` that decide how many completions a reward is called with."""
 
 
 def brief_part(loaded: LoadedBrief, *keys: str) -> dict[str, str]:
     """Return a parent entry for the named keys of the brief, so that editing another key makes nothing stale."""
-    return {f"{FILE_NAME}#{','.join(keys)}": loaded.part_digest(*keys)}
+    return {f"{' and '.join(keys)} of {FILE_NAME}": loaded.part_digest(*keys)}
 
 
 def dataset_digest(loaded: LoadedBrief) -> dict[str, str]:
@@ -59,8 +67,11 @@ def of_samples(loaded: LoadedBrief) -> dict[str, str]:
 
 
 def objective_options(loaded: LoadedBrief) -> dict[str, Any]:
-    """Return the brief's values of `OBJECTIVE_OPTIONS`."""
-    return {key: loaded.brief.training[key] for key in OBJECTIVE_OPTIONS if key in loaded.brief.training}
+    """Return the brief's values of `OBJECTIVE_OPTIONS`; `scale_rewards` may be true or false, as in TRL."""
+    given = {key: loaded.brief.training[key] for key in OBJECTIVE_OPTIONS if key in loaded.brief.training}
+    if isinstance(given.get("scale_rewards"), bool):
+        given["scale_rewards"] = "group" if given["scale_rewards"] else "none"
+    return given
 
 
 def of_scores(loaded: LoadedBrief) -> dict[str, str]:
@@ -68,12 +79,18 @@ def of_scores(loaded: LoadedBrief) -> dict[str, str]:
     return {
         "samples.jsonl": artifact.digest_file(loaded.run_dir / "samples.jsonl"),
         **brief_part(loaded, "rewards"),
-        f"{FILE_NAME}#training(objective)": artifact.digest_value(objective_options(loaded)),
+        f"objective and batch options of {FILE_NAME}": artifact.digest_value(
+            {key: loaded.brief.training.get(key) for key in (*OBJECTIVE_OPTIONS, *BATCH_OPTIONS)}
+        ),
         **composition.source_digests(loaded),
     }
 
 
-def of_gate(loaded: LoadedBrief) -> dict[str, str]:
+PERSONS, DEMO_READER = "persons", "persons and the demo's program"
+"""Whose labels a gate counted; part of the fingerprint, so that a demo's answer is no other run's."""
+
+
+def of_gate(loaded: LoadedBrief, *, readers: str = PERSONS) -> dict[str, str]:
     """Return what `gate.json` depends on: its digest is the fingerprint."""
     return {
         **of_samples(loaded),
@@ -81,6 +98,7 @@ def of_gate(loaded: LoadedBrief) -> dict[str, str]:
         **brief_part(loaded, "method", "gate"),
         "scores.jsonl": artifact.digest_file(loaded.run_dir / "scores.jsonl"),
         "labels.jsonl": _digest_or_absent(loaded.run_dir / "labels.jsonl"),
+        "readers": readers,
     }
 
 
@@ -93,11 +111,43 @@ def complete_samples(loaded: LoadedBrief) -> artifact.Artifact[Sample]:
     path = loaded.run_dir / "samples.jsonl"
     found = artifact.read_lines(path, Sample)
     artifact.check_parents(path, found.header, of_samples(loaded))
-    expected = int(found.header.settings["expected"])
+    expected = found.header.settings.get("expected")
+    if not isinstance(expected, int) or expected < 1:
+        raise Refusal(f"{path}:1: the header does not say how many samples belong here; {_fresh(loaded)}")
+    if len({sample.sample_id for sample in found.records}) != len(found.records):
+        raise Refusal(f"{path}: a sample stands in it twice; {_fresh(loaded)}")
     if len(found.records) != expected:
-        again = f"finetune sample {loaded.run_dir}"
+        again = artifact.shell_line("sample", loaded.run_dir)
         raise Refusal(f"{path}: holds {len(found.records)} of {expected} samples; run `{again}` to continue")
     return found
+
+
+def _fresh(loaded: LoadedBrief) -> str:
+    return f"`{artifact.shell_line('sample', loaded.run_dir, '--fresh')}` sets it aside and begins anew"
+
+
+def current_scores(loaded: LoadedBrief, samples: list[Sample]) -> list[Score]:
+    """Return the scores, or refuse if they are stale or not exactly those of the samples."""
+    path = loaded.run_dir / "scores.jsonl"
+    scores = artifact.read_lines(path, Score)
+    artifact.check_parents(path, scores.header, of_scores(loaded))
+    if [score.sample_id for score in scores.records] != [sample.sample_id for sample in samples]:
+        again = artifact.shell_line("score", loaded.run_dir)
+        raise Refusal(f"{path}: does not hold one score for each sample; run `{again}`")
+    return scores.records
+
+
+def labels(loaded: LoadedBrief) -> list[Label]:
+    """Return every label of the run; none when nobody has read yet."""
+    path = loaded.run_dir / "labels.jsonl"
+    return artifact.read_lines(path, Label).records if path.exists() else []
+
+
+def judged(samples: list[Sample], found: list[Label]) -> set[str]:
+    """Return the policy samples on which a person's label stands: accept or reject, of what is there now."""
+    seen = {sample.sample_id: seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
+    last = {(label.sample_id, label.reader): label for label in found if seen.get(label.sample_id) == label.seen_sha256}
+    return {label.sample_id for label in last.values() if label.reader_kind == "person" and label.verdict != "unsure"}
 
 
 def seen_digest(sample: Sample) -> str:

@@ -13,6 +13,21 @@ TRL_VERSION = "1.16.0"
 
 ADAPTERS = ("none", "lora", "qlora")
 
+CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "adapter": ADAPTERS,
+    "scale_rewards": ("group", "batch", "none", True, False),
+    "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
+}
+"""What TRL 1.16.0 takes for options that it checks in the first step alone."""
+
+COUNTS = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_generation",
+    "generation_batch_size",
+)
+"""Options that are whole numbers from 1 on."""
+
 OWNED: Mapping[str, str] = {
     "output_dir": "the run directory decides it; leave it out",
     "reward_weights": "weights stand beside the rewards; write `weight:` under `rewards`",

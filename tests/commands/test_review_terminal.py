@@ -123,3 +123,16 @@ def test_completion_cannot_drive_the_terminal(run_dir: Path) -> None:
     assert "\x1b]0;" not in shown
     assert "[bold red]x[/]" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert "\u202e" not in shown
+
+
+def test_arrow_keys_are_no_verdicts(sampled: Path) -> None:
+    """An arrow key comes as escape, bracket, letter; its letter A must not accept."""
+    terminal = Terminal("review", sampled, "--reader", "ada", "--count", "2")
+    terminal.until("q stop")
+    for keys in ("\x1b[A", "\x1bOA", "\x1b[1;5R", "\x1b"):
+        terminal.press(keys)
+        terminal.until("q stop")
+    terminal.press("q")
+    terminal.until("next:")
+    assert terminal.end() == 0
+    assert labels(sampled) == []

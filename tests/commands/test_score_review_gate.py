@@ -95,17 +95,17 @@ def test_gate_without_labels_is_insufficient(run_dir: Path, finetune: Finetune) 
         ),
         (
             lambda run: _edit(run / "brief.yaml", "prompts: 15", "prompts: 14"),
-            "brief.yaml#model,dataset,sampling changed",
+            "model and dataset and sampling of brief.yaml changed",
         ),
         (
             lambda run: _edit(run / "brief.yaml", "model: some", "model: other"),
-            "brief.yaml#model,dataset,sampling changed",
+            "model and dataset and sampling of brief.yaml changed",
         ),
         (
             lambda run: _edit(run / "data.jsonl", "What is 1 + 0?", "What is 1 + 0 ?"),
             "data.jsonl changed since it was made",
         ),
-        (lambda run: _edit(run / "brief.yaml", "contains", "contains\n    weight: 2"), "brief.yaml#rewards changed"),
+        (lambda run: _edit(run / "brief.yaml", "contains", "contains\n    weight: 2"), "rewards of brief.yaml changed"),
         (lambda run: _edit(run / "samples.jsonl", "I say 2.", "I say 3."), "samples.jsonl changed since it was made"),
     ],
 )
@@ -155,7 +155,7 @@ def test_incomplete_samples_are_refused(run_dir: Path, finetune: Finetune) -> No
     ("code", "words"),
     [
         ("    x = [1 / 0 for text in completions]\n    return x", "mine.py:2: reward `contains`: ZeroDivisionError"),
-        ("    return [1.0]", "returned 1 values for 32 completions"),
+        ("    return [1.0]", "returned 1 value(s) for 32 completion(s)"),
         ("    return ['1.0' for text in completions]", "returned a str ('1.0')"),
         ("    return None", "returned None where a list of numbers is needed"),
         ("    raise SystemExit(3)", "SystemExit"),
@@ -264,3 +264,183 @@ def test_review_needs_a_terminal(run_dir: Path, finetune: Finetune) -> None:
     assert code == 2
     assert "needs a terminal, since a person has to read" in err
     assert not (run_dir / "labels.jsonl").exists()
+
+
+def road(run_dir: Path, finetune: Finetune, code: str = "") -> list[Any]:
+    """Take a run to an open gate and return its samples."""
+    right = code or (
+        "def contains(completions, answer, **kwargs):\n"
+        "    return [float(text.endswith(f' {gold}.') ) for text, gold in zip(completions, answer)]\n"
+    )
+    samples = runs.write_samples(with_reward(run_dir, right))
+    assert finetune("score", run_dir)[0] == 0
+    finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
+    assert finetune("gate", run_dir)[0] == 0
+    return samples
+
+
+def test_neighbour_of_a_reward_closes_the_gate_too(run_dir: Path, finetune: Finetune) -> None:
+    """A reward is also what it imports and what it reads."""
+    code = (
+        "import deep\n"
+        "def contains(completions, answer, **kwargs):\n"
+        "    return [deep.pay(text, gold) for text, gold in zip(completions, answer)]\n"
+    )
+    run_dir.joinpath("deep.py").write_text("import deeper\ndef pay(text, gold):\n    return deeper.pay(text, gold)\n")
+    pay = "def pay(text, gold):\n    return float(text.endswith(f' {gold}.'))\n"
+    run_dir.joinpath("deeper.py").write_text(pay)
+    road(run_dir, finetune, code)
+    run_dir.joinpath("deeper.py").write_text("def pay(text, gold):\n    return 1.0\n")
+    exit_code, _, err = finetune("gate", run_dir)
+
+    assert exit_code == 2
+    assert "deeper.py (imported by mine.py) changed since it was made" in err
+
+
+def test_edit_within_one_second_is_scored(run_dir: Path, finetune: Finetune) -> None:
+    """An edit that keeps size and time must not run from a cache while its digest is the new one."""
+    import os
+
+    code = "def contains(completions, **kwargs):\n    return [{} for _ in completions]\n"
+    runs.write_samples(with_reward(run_dir, code.format("0.0")))
+    os.utime(run_dir / "mine.py", (1e9, 1e9))
+    first = json.loads(finetune("score", run_dir, "--json")[1])["mean"]
+    (run_dir / "mine.py").write_text(code.format("1.0"))
+    os.utime(run_dir / "mine.py", (1e9, 1e9))
+
+    assert (first, 1.0) == (0.0, json.loads(finetune("score", run_dir, "--json")[1])["mean"])
+
+
+def test_two_rewards_have_each_their_own_neighbour(run_dir: Path, finetune: Finetune) -> None:
+    """Two folders may both have a helper.py."""
+    for folder, value in (("p", "0.0"), ("q", "1.0")):
+        (run_dir / folder).mkdir()
+        (run_dir / folder / "near.py").write_text(f"V = {value}\n")
+        code = "import near\nV = near.V\ndef {}(completions, **kwargs):\n    return [V for _ in completions]\n"
+        (run_dir / folder / "mine.py").write_text(code.format(folder))
+    head = runs.BRIEF.partition("rewards:")[0]
+    tail = runs.BRIEF[runs.BRIEF.index("sampling:") :]
+    (run_dir / "brief.yaml").write_text(head + "rewards: [{file: 'p/mine.py:p'}, {file: 'q/mine.py:q'}]\n" + tail)
+    runs.write_samples(run_dir)
+
+    assert [0.0, 1.0] == [row["mean"] for row in json.loads(finetune("score", run_dir, "--json")[1])["rewards"]]
+
+
+@pytest.mark.parametrize("change", ["missing", "doubled", "low pass gone"])
+def test_scores_that_are_not_the_samples_are_refused(run_dir: Path, finetune: Finetune, change: str) -> None:
+    """A gate over some of the scores is a gate over chosen ones."""
+    road(run_dir, finetune)
+    path = run_dir / "scores.jsonl"
+    head, *lines = path.read_text("utf-8").splitlines(keepends=True)
+    kept = {"missing": lines[:52] + lines[60:], "doubled": lines * 2, "low pass gone": lines[:60]}[change]
+    path.write_text(head + "".join(kept), "utf-8")
+    code, _, err = finetune("gate", run_dir)
+
+    assert code == 2
+    assert "does not hold one score for each sample" in err
+
+
+def test_doubled_samples_are_refused(run_dir: Path, finetune: Finetune) -> None:
+    """The right number of lines is not the right samples."""
+    runs.write_samples(run_dir)
+    path = run_dir / "samples.jsonl"
+    head, *lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text(head + "".join([lines[0], *lines[:-1]]), "utf-8")
+    code, _, err = finetune("score", run_dir)
+
+    assert code == 2
+    assert "a sample stands in it twice" in err
+
+
+def test_label_written_while_the_gate_judges_is_not_passed_over(run_dir: Path, finetune: Finetune) -> None:
+    """What changes between reading and writing would be fingerprinted without having been judged."""
+    road(run_dir, finetune)
+    line = (run_dir / "labels.jsonl").read_text("utf-8").splitlines()[1].replace('"accept"', '"reject"')
+    late = f"with open({str(run_dir / 'labels.jsonl')!r}, 'a') as f: f.write({line!r} + chr(10))\n"
+    code = (run_dir / "mine.py").read_text("utf-8") + "import os\nif os.environ.get('LATE'):\n    " + late
+    (run_dir / "mine.py").write_text(code, "utf-8")
+    finetune("score", run_dir)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LATE", "1")
+        exit_code, _, err = finetune("gate", run_dir)
+
+    assert exit_code == 2
+    assert "labels.jsonl changed while the gate judged" in err
+
+
+def test_last_label_without_a_newline_is_kept(run_dir: Path, finetune: Finetune) -> None:
+    """An editor that drops the last newline loses no label."""
+    samples = road(run_dir, finetune)
+    path = run_dir / "labels.jsonl"
+    path.write_text(path.read_text("utf-8").rstrip("\n"), "utf-8")
+    table = labels_csv(run_dir, ["sample_id", "verdict"], [samples[0].sample_id, "unsure"])
+    finetune("review", run_dir, "--import", table, "--reader", "bob")
+
+    assert len(artifact.read_lines(path, Label).records) == 61
+
+
+def test_sum_that_is_a_little_below_counts(run_dir: Path, finetune: Finetune) -> None:
+    """0.6 + 0.3 + 0.1 is not 1 in binary, and full marks are full marks."""
+    samples = runs.write_samples(run_dir)
+    rewards = "".join(
+        f"  - {{use: exact_answer, name: {name}, weight: {weight}}}\n"
+        for name, weight in (("a", 0.6), ("b", 0.3), ("c", 0.1))
+    )
+    head = runs.BRIEF.partition("rewards:")[0]
+    tail = runs.BRIEF[runs.BRIEF.index("sampling:") :]
+    (run_dir / "brief.yaml").write_text(head + "rewards:\n" + rewards + tail + "gate: {success: 1.0}\n")
+    finetune("score", run_dir)
+    finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
+
+    assert finetune("gate", run_dir)[0] == 0
+
+
+def test_threshold_out_of_reach_is_refused(run_dir: Path, finetune: Finetune) -> None:
+    """A success that no completion can reach would read as: the model never succeeds."""
+    runs.write_samples(run_dir)
+    (run_dir / "brief.yaml").write_text(runs.BRIEF + "gate: {success: 7}\n")
+    finetune("score", run_dir)
+    code, _, err = finetune("gate", run_dir)
+
+    assert code == 2
+    assert "gate.success: 7 cannot be told apart; these rewards pay 0 to 1" in err
+
+
+def test_score_names_its_faults_and_the_next_step(run_dir: Path, finetune: Finetune) -> None:
+    """A fault is said where it was found, not two verbs later."""
+    runs.write_samples(with_reward(run_dir, "def contains(completions, **k):\n    return [7.0] * len(completions)\n"))
+    _, out, _ = finetune("score", run_dir)
+
+    assert "fault: `contains` is out of range for 75 samples (first q0/0)" in out
+    assert "next: mend the reward, then score again" in out
+
+
+def test_notes_with_odd_line_breaks_are_imported(run_dir: Path, finetune: Finetune) -> None:
+    """U+2028 is a letter of a field, not the end of a row."""
+    runs.write_samples(run_dir)
+    table = labels_csv(run_dir, ["sample_id", "verdict", "note"], ["q1/0", "accept", "a\u2028b\x0cc"])
+    assert finetune("review", run_dir, "--import", table, "--reader", "ada")[0] == 0
+
+    assert artifact.read_lines(run_dir / "labels.jsonl", Label).records[0].note == "a\u2028b\x0cc"
+
+
+def test_printed_commands_can_be_pasted(tmp_path: Path, finetune: Finetune) -> None:
+    """A folder with spaces and other letters is quoted in what is printed."""
+    folder = runs.write_run(tmp_path / "mes jours é 日")
+    runs.write_samples(folder)
+    _, out, _ = finetune("score", folder)
+
+    assert f"next: finetune review '{folder}'" in out
+
+
+def test_defect_of_ours_is_no_answer(run_dir: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit 1 means blocked; a crash must not read as one."""
+
+    def crash(*_: Any) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("llm_finetuning.commands.gate.run", crash)
+    code, _, err = finetune("gate", run_dir)
+
+    assert code == 4
+    assert "Traceback" in err

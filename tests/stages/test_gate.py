@@ -150,12 +150,12 @@ def test_never_succeeds_means_sft_first() -> None:
     assert "short SFT" in report.next_action
 
 
-def test_success_at_low_temperature_alone_is_not_never() -> None:
-    """A model that knows it but does not show it at this temperature is another problem."""
+def test_success_at_low_temperature_alone_still_blocks() -> None:
+    """GRPO draws at the training temperature; what shows at a low one alone is not reinforced."""
     report = judge(pays=lambda sample: float(sample.pass_name != "policy"), accepts=lambda sample: False)
 
-    assert "never-succeeds" not in weights(report)
-    assert "blocks" == weights(report)["groups-with-signal"]
+    assert weights(report)["never-succeeds"] == "blocks"
+    assert "lower `temperature`" in report.next_action
 
 
 def test_always_succeeds_means_nothing_to_learn() -> None:
@@ -239,3 +239,190 @@ def test_interval_equals_published_examples(hits: int, n: int, low: float, high:
 def test_rate_of_nothing_says_nothing() -> None:
     """No observations: the interval is everything."""
     assert (0.0, 1.0) == (stage.rate(0, 0).low, stage.rate(0, 0).high)
+
+
+def relabel(label: Label, **change: Any) -> Label:
+    return dataclasses.replace(label, **change)
+
+
+def judged_with(extra: Any, *, pays: Any = paid_half, second: float | None = None) -> GateReport:
+    """Judge the sound run with labels that `extra` makes from it; `second` adds a second reward of that value."""
+    made = samples()
+    values = [RewardValue(name="r", value=None, reason=None, fault=None, seconds=0.0)]
+    scores = []
+    for sample in made:
+        values = [RewardValue(name="r", value=pays(sample), reason=None, fault=None, seconds=0.0)]
+        if second is not None:
+            values.append(RewardValue(name="s", value=second, reason=None, fault=None, seconds=0.0))
+        scores.append(
+            Score(
+                sample_id=sample.sample_id,
+                prompt_id=sample.prompt_id,
+                pass_name=sample.pass_name,
+                values=values,
+                reward=pays(sample),
+                advantage=0.0,
+            )
+        )
+    labels = [
+        Label(
+            sample_id=sample.sample_id,
+            reader="ada",
+            reader_kind="person",
+            verdict="accept" if paid_half(sample) else "reject",
+            note="",
+            at="now",
+            seen_sha256="seen",
+            source="terminal",
+        )
+        for sample in made
+    ]
+    seen = {sample.sample_id: "seen" for sample in made}
+    return stage.judge(made, scores, extra(labels), seen, rule=RULE, fingerprint="f")
+
+
+def test_reading_low_temperature_samples_is_not_enough() -> None:
+    """What training draws has to be read, not what greedy decoding shows."""
+    report = judged_with(lambda labels: [label for label in labels if label.sample_id.endswith("low")])
+
+    assert report.verdict == "insufficient-evidence"
+    assert "0 completions judged" in next(finding.text for finding in report.findings if finding.code == "labels")
+
+
+def test_unsure_is_no_judgement() -> None:
+    """Fifty times unsure is nothing read."""
+    report = judged_with(lambda labels: [relabel(label, verdict="unsure") for label in labels])
+
+    assert report.verdict == "insufficient-evidence"
+    assert report.disagreements == []
+
+
+def test_a_changed_mind_counts_as_the_last_word() -> None:
+    """The last label of a reader stands."""
+    first = judged_with(lambda labels: [relabel(labels[1], verdict="reject"), *labels])
+    last = judged_with(lambda labels: [*labels, relabel(labels[1], verdict="reject")])
+
+    assert first.verdict == "open"
+    assert [found.sample_id for found in last.disagreements] == ["0/1"]
+
+
+def test_each_reader_is_heard() -> None:
+    """One reader's agreement does not cover another's disagreement, and two readers of one sample count once."""
+    report = judged_with(lambda labels: [relabel(labels[1], verdict="reject", reader="bob"), *labels])
+    doubled = judged_with(lambda labels: [label for one in labels[:45] for label in (one, relabel(one, reader="bob"))])
+
+    assert [found.sample_id for found in report.disagreements] == ["0/1"]
+    assert doubled.verdict == "insufficient-evidence"
+
+
+def test_a_stale_label_hides_no_valid_one() -> None:
+    """Samples that were set aside and restored are read already."""
+    report = judged_with(lambda labels: [*labels, *(relabel(label, seen_sha256="other") for label in labels)])
+
+    assert report.verdict == "open"
+
+
+def test_threshold_itself_counts_as_paid() -> None:
+    """From the threshold on means the threshold too."""
+    report = judged_with(lambda labels: labels, pays=lambda sample: 0.5 * paid_half(sample))
+
+    assert report.verdict == "open"
+
+
+def test_constant_component_is_named_beside_others() -> None:
+    """A reward that pays the same for all teaches nothing, and a sum hides it."""
+    report = judged_with(lambda labels: labels, second=0.25)
+
+    assert weights(report) == {"constant-reward": "warns"}
+    assert "`s` pays 0.25 for all 64 completions" in next(
+        finding.text for finding in report.findings if finding.code == "constant-reward"
+    )
+
+
+def test_weak_signal_warns() -> None:
+    """Few live groups are said before a GPU hour is spent."""
+    report = judge(
+        pays=lambda sample: paid_half(sample) if sample.row <= 3 else 0.0,
+        accepts=lambda sample: sample.row <= 3 and paid_half(sample) == 1.0,
+    )
+
+    assert weights(report) == {"groups-with-signal": "warns"}
+
+
+@pytest.mark.parametrize(("cut", "weight"), [(12, "fine"), (13, "blocks")])
+def test_truncation_limit_is_a_fifth_of_the_policy_samples(cut: int, weight: str) -> None:
+    """12 of 64 is below, 13 of 64 is above; the low-temperature pass does not count."""
+    places = {f"{place // 4}/{place % 4}" for place in range(cut)}
+    report = judge(
+        change=lambda sample: (
+            dataclasses.replace(sample, finish_reason="length")
+            if sample.sample_id in places or sample.pass_name != "policy"
+            else sample
+        )
+    )
+
+    assert weight == next(finding.weight for finding in report.findings if finding.code == "truncated")
+
+
+@pytest.mark.parametrize(("unscored", "weight"), [(3, "fine"), (4, "blocks")])
+def test_unscored_limit_is_a_twentieth(unscored: int, weight: str) -> None:
+    """3 of 64 is below 5%, 4 of 64 is above."""
+    places = {f"{place}/0" for place in range(unscored)}
+    report = judge(pays=lambda sample: None if sample.sample_id in places else paid_half(sample))
+
+    assert weight == next(finding.weight for finding in report.findings if finding.code == "unscored")
+
+
+def test_saturation_begins_at_95_percent() -> None:
+    """61 of 64 successes leave nothing to learn; 60 of 64 do."""
+    for failures, saturated in ((3, True), (4, False)):
+        places = {f"{place}/0" for place in range(failures)}
+
+        def pays(sample: Sample, places: set[str] = places) -> float:
+            return float(sample.sample_id not in places)
+
+        report = judge(pays=pays, accepts=lambda sample, pays=pays: pays(sample) == 1.0)
+        assert saturated == ("always-succeeds" in weights(report))
+
+
+def test_too_few_samples_ask_for_more_samples() -> None:
+    """Nobody can read fifty of sixteen."""
+    rule = dataclasses.replace(RULE, labels=100)
+
+    assert "draw more: 64 completions are there" in judge(rule=rule).next_action
+
+
+def test_false_pass_rate_is_over_the_rejected() -> None:
+    """Of what the reader rejects, how much is paid: 1 of 31."""
+    report = judge(accepts=lambda sample: paid_half(sample) == 1.0 and sample.sample_id != "3/1")
+    found = next(finding.rate for finding in report.findings if finding.code == "false-pass")
+
+    assert found
+    assert (1, 31) == (found.hits, found.n)
+
+
+def test_fault_at_low_temperature_blocks_too() -> None:
+    """A reward that breaks on any completion breaks in training."""
+    made = judged_with(lambda labels: labels)
+    assert made.verdict == "open"
+    scores = [
+        Score(
+            sample_id=sample.sample_id,
+            prompt_id=sample.prompt_id,
+            pass_name=sample.pass_name,
+            values=[
+                RewardValue(
+                    name="r",
+                    value=paid_half(sample),
+                    reason=None,
+                    fault=None if sample.pass_name == "policy" else "nan",
+                    seconds=0.0,
+                )
+            ],
+            reward=paid_half(sample),
+            advantage=0.0,
+        )
+        for sample in samples()
+    ]
+    report = stage.judge(samples(), scores, [], {}, rule=RULE, fingerprint="f")
+    assert weights(report)["reward-nan"] == "blocks"

@@ -1,8 +1,10 @@
 """Scoring: TRL's call, TRL's sum, TRL's advantage; every fault of a reward kept apart from a low score."""
 
 import asyncio
+import dataclasses
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -52,7 +54,8 @@ def test_reward_gets_what_trl_gives() -> None:
     seen: dict[str, Any] = {}
 
     def look(**kwargs: Any) -> list[float]:
-        seen.update(kwargs)
+        for key, value in kwargs.items():
+            seen.setdefault(key, value)  # of the first call, which is the trainer's
         return [0.0] * len(kwargs["completions"])
 
     samples = [sample("a", index, "text", level=3, completion="demo") for index in range(2)]
@@ -151,14 +154,14 @@ def test_value_that_moves_with_the_batch_is_unstable() -> None:
     def by_place(completions: list[str], **_: Any) -> list[float]:
         return [float(place) for place in range(len(completions))]
 
-    assert {"unstable"} == {score.values[0].fault for score in run(group("1", "1"), component(by_place))}
+    assert "unstable" in {score.values[0].fault for score in run(group("1", "1"), component(by_place))}
 
 
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        ([1.0], "returned 1 values for 2 completions"),
-        ([1.0] * 3, "returned 3 values for 2 completions"),
+        ([1.0], "returned 1 value(s) for 2 completion(s)"),
+        ([1.0] * 3, "returned 3 value(s) for 2 completion(s)"),
         (["1.0", 1.0], "returned a str ('1.0')"),
         ([[1.0], 1.0], "returned a list ([1.0])"),
         (1.0, "returned a float where a list"),
@@ -270,4 +273,87 @@ def test_calls_keep_groups_whole_and_passes_apart() -> None:
     samples += [sample(name, 9, "1", pass_name="low_temperature") for name in "abc"]
     run(samples, component(look), size=7)
 
-    assert [6, 6, 3, 3, 3, 3] == sizes  # every call is made twice
+    assert [6, 3, 3, 3, 1, 2, 3, 1, 2] == sizes  # every call is made again in two halves
+
+
+def test_value_that_depends_on_its_neighbours_is_unstable() -> None:
+    """In training a group may lie on several ranks, so a reward sees other neighbours than here."""
+
+    def relative(completions: list[str], **_: Any) -> list[float]:
+        values = [float(text) for text in completions]
+        return [value - sum(values) / len(values) for value in values]
+
+    assert "unstable" in {score.values[0].fault for score in run(group("1", "2", "3", "6"), component(relative))}
+
+
+def test_awaited_objects_are_awaited() -> None:
+    """An object with an async `__call__` is async to TRL too."""
+
+    class Judge:
+        __name__ = "judge"
+
+        async def __call__(self, completions: list[str], **_: Any) -> list[float]:
+            return [1.0] * len(completions)
+
+    assert [1.0, 1.0] == [score.reward for score in run(group("1", "2"), component(Judge()))]
+
+
+def test_cancelled_async_reward_is_named() -> None:
+    """Whatever ends an awaited reward ends the call with its name."""
+
+    async def cancelled(**_: Any) -> list[float]:
+        raise asyncio.CancelledError
+
+    with pytest.raises(stage.RewardFault, match="CancelledError"):
+        run(group("1", "1"), component(cancelled))
+
+
+def test_rewards_cannot_edit_chat_messages_of_the_record() -> None:
+    """Messages are copied too: an edit in place would reach the second call."""
+
+    def rude(completions: list[Any], prompts: list[Any], **_: Any) -> list[float]:
+        values = [float(completion[0]["content"]) for completion in completions]
+        for completion, prompt in zip(completions, prompts, strict=True):
+            completion[0]["content"] = "9"
+            prompt[0]["content"] = "9"
+        return values
+
+    made = [
+        dataclasses.replace(
+            found,
+            completion=[{"role": "assistant", "content": found.completion}],
+            prompt=[{"role": "user", "content": "p"}],
+        )
+        for found in group("1", "2")
+    ]
+    scores = run(made, component(rude))
+    assert [(1.0, None), (2.0, None)] == [(score.reward, score.values[0].fault) for score in scores]
+    assert made[0].prompt == [{"role": "user", "content": "p"}]
+
+
+def test_odd_extra_columns_do_no_harm() -> None:
+    """What a reward logs may be anything; it is kept as text or by its kind."""
+
+    class Odd:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def talks(completions: list[str], log_extra: Any, **_: Any) -> list[float]:
+        log_extra("huge", [10**5000 for _ in completions])
+        log_extra("odd", [Odd() for _ in completions])
+        log_extra("short", [1])
+        return [1.0] * len(completions)
+
+    first, _ = run(group("1", "2"), component(talks))
+    assert {"huge": "<int>", "odd": "<Odd>"} == first.extras
+
+
+def test_seconds_are_a_share_of_the_call() -> None:
+    """A call of ten milliseconds over two completions is five for each."""
+
+    def slow(completions: list[str], **_: Any) -> list[float]:
+        time.sleep(0.05)
+        return [1.0] * len(completions)
+
+    first, _ = run(group("1", "2"), component(slow))
+    assert 0.02 < first.values[0].seconds < 0.045

@@ -7,7 +7,7 @@ import click
 
 from llm_finetuning import console
 from llm_finetuning.commands import options
-from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO
+from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO, Refusal
 
 EXIT_OF = {"open": EXIT_DONE, "blocked": EXIT_NO, "insufficient-evidence": EXIT_INSUFFICIENT}
 
@@ -34,26 +34,26 @@ def run(run_dir: Path, *, program_labels_count: bool = False) -> Any:
     from llm_finetuning import artifact, brief, lineage
     from llm_finetuning.rewards import composition
     from llm_finetuning.stages import gate as stage
-    from llm_finetuning.types import Label, Score
 
     loaded = brief.load(run_dir)
     samples = lineage.complete_samples(loaded).records
-    scores_path = loaded.run_dir / "scores.jsonl"
-    scores = artifact.read_lines(scores_path, Score)
-    artifact.check_parents(scores_path, scores.header, lineage.of_scores(loaded))
-    labels_path = loaded.run_dir / "labels.jsonl"
-    labels = artifact.read_lines(labels_path, Label).records if labels_path.exists() else []
+    scores = lineage.current_scores(loaded, samples)
+    readers = lineage.DEMO_READER if program_labels_count else lineage.PERSONS
+    parents = lineage.of_gate(loaded, readers=readers)
+    labels = lineage.labels(loaded)
     columns = list(dict.fromkeys(key for sample in samples for key in sample.columns))
     components = composition.compose(loaded, columns)
-    parents = lineage.of_gate(loaded)
     report = stage.judge(
         samples,
-        scores.records,
+        scores,
         labels,
         {sample.sample_id: lineage.seen_digest(sample) for sample in samples},
         rule=stage.Rule(success=_success(loaded, components), program_labels_count=program_labels_count),
         fingerprint=artifact.digest_value(parents),
     )
+    changed = artifact.changed_parents(parents, lineage.of_gate(loaded, readers=readers))
+    if changed:
+        raise Refusal(f"{run_dir}: {changed} changed while the gate judged; ask again")
     path = loaded.run_dir / "gate.json"
     artifact.write_json(path, artifact.header_for(path, parents), report)
     return report
@@ -61,10 +61,15 @@ def run(run_dir: Path, *, program_labels_count: bool = False) -> Any:
 
 def _success(loaded: Any, components: list[Any]) -> float:
     """Return the weighted reward that counts as a success: the brief's, or the middle of what can be paid."""
-    if loaded.brief.gate.success is not None:
-        return float(loaded.brief.gate.success)
     ends = [(part.weight * part.low, part.weight * part.high) for part in components]
-    return float(sum(min(pair) + max(pair) for pair in ends)) / 2
+    lowest, highest = sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
+    wanted = loaded.brief.gate.success
+    if wanted is None:
+        return float(lowest + highest) / 2
+    if not lowest < wanted <= highest + 1e-6:
+        place = f"{loaded.run_dir / 'brief.yaml'}: gate.success"
+        raise Refusal(f"{place}: {wanted:g} cannot be told apart; these rewards pay {lowest:g} to {highest:g}")
+    return float(wanted)
 
 
 def facts_of(report: Any, run_dir: Path) -> dict[str, Any]:

@@ -26,9 +26,13 @@ def command(run_dir: Path, method: str, model: str, dataset: str, as_json: bool)
 
     Relative paths in a brief start from the folder that it stands in.
     """
+    from llm_finetuning import artifact
+
     path = write(run_dir, method=method, model=model, dataset=dataset)
     facts = {"wrote": str(path), "method": method}
-    console.finish([f"wrote: {path}", f"next: edit it, then finetune sample {run_dir}"], facts, as_json=as_json)
+    console.finish(
+        [f"wrote: {path}", f"next: edit it, then {artifact.shell_line('sample', run_dir)}"], facts, as_json=as_json
+    )
     return 0
 
 

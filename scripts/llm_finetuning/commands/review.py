@@ -3,7 +3,10 @@
 import csv
 import datetime as dt
 import getpass
+import io
+import os
 import random
+import select
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +27,8 @@ VERDICTS: dict[str, "Verdict"] = {"a": "accept", "r": "reject", "u": "unsure"}
 _BY_WORD: dict[str, "Verdict"] = {verdict: verdict for verdict in VERDICTS.values()}
 KEYS = "a accept   r reject   u unsure   n note   b back   q stop"
 
+ESCAPE_S = 0.02  # the letters of one key follow within it
+
 PROGRAM_READER = "oracle"  # the demo's reader; a person may not take its name
 
 
@@ -42,11 +47,13 @@ def command(run_dir: Path, reader: str | None, count: int, import_file: Path | N
     disk before the next sample appears. The CSV of --import has the columns sample_id and verdict, and may have note
     and reader. Labels are a person's: an agent does not run this for you.
     """
+    from llm_finetuning import artifact
+
     facts = import_labels(run_dir, import_file, reader) if import_file else read_in_terminal(run_dir, reader, count)
     lines = [
         f"{facts['added']} labels added, {facts['judged']} of {facts['samples']} samples judged",
         f"wrote: {facts['wrote']}",
-        f"next: finetune gate {run_dir}",
+        f"next: {artifact.shell_line('gate', run_dir)}",
     ]
     console.finish(lines, facts, as_json=as_json)
     return 0
@@ -64,10 +71,9 @@ def add_labels(run_dir: Path, make: Callable[["Appender[Label]", Sequence["Sampl
     with artifact.appending(path, artifact.header_for(path, {}), Label) as appender:
         before = len(appender.records)
         make(appender, samples)
-        judged = {label.sample_id for label in appender.records if label.verdict != "unsure"}
         return {
             "added": len(appender.records) - before,
-            "judged": len(judged),
+            "judged": len(lineage.judged(samples, appender.records)),
             "samples": len(samples),
             "wrote": str(path),
         }
@@ -97,8 +103,13 @@ def to_read(samples: Sequence["Sample"], count: int) -> list["Sample"]:
 
 
 def _reader_name(name: str | None) -> str:
-    chosen = (name or getpass.getuser()).strip()
-    if not chosen or chosen == PROGRAM_READER:
+    try:
+        chosen = (name or getpass.getuser()).strip()
+    except (KeyError, OSError):  # a container's user without an entry in the password file
+        chosen = ""
+    if not chosen:
+        raise Refusal("review: who reads? give your name with `--reader NAME`")
+    if chosen.casefold() == PROGRAM_READER:
         raise Refusal(f"--reader {chosen!r}: is the demo's program, not a person; give your own name")
     return chosen
 
@@ -119,9 +130,13 @@ def import_labels(run_dir: Path, file: Path, reader: str | None) -> dict[str, An
 def _imported(file: Path, known: dict[str, "Sample"], reader: str | None) -> list["Label"]:
     try:
         text = file.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refusal(f"{file}: cannot be read ({error}); save it as UTF-8 CSV") from None
-    table = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    except UnicodeDecodeError as error:
+        raise Refusal(f"{file}: byte {error.start} is not UTF-8; save it as UTF-8 CSV") from None
+    except (OSError, ValueError) as error:
+        words = getattr(error, "strerror", None) or str(error)
+        raise Refusal(f"{file}: {words.lower()}; check the path of --import") from None
+    csv.field_size_limit(2**31 - 1)
+    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     missing = {"sample_id", "verdict"} - set(table.fieldnames or [])
     if missing:
         raise Refusal(f"{file}:1: no column {', '.join(sorted(missing))}; the first line names the columns")
@@ -139,7 +154,7 @@ def _imported(file: Path, known: dict[str, "Sample"], reader: str | None) -> lis
             elif verdict not in _BY_WORD:
                 faults.append(f"{where}: verdict {row['verdict']!r} is not one of {', '.join(_BY_WORD)}")
             else:
-                name = _reader_name(row.get("reader") or reader)
+                name = _imported_reader(where, row.get("reader") or reader, faults)
                 note = row.get("note") or ""
                 labels.append(label_for(known[sample_id], _BY_WORD[verdict], reader=name, note=note, source="import"))
     except csv.Error as error:
@@ -151,11 +166,22 @@ def _imported(file: Path, known: dict[str, "Sample"], reader: str | None) -> lis
     return labels
 
 
+def _imported_reader(where: str, name: str | None, faults: list[str]) -> str:
+    try:
+        return _reader_name(name)
+    except Refusal as refusal:
+        faults.append(f"{where}: {refusal.lines[0]}")
+        return ""
+
+
 # --- the terminal form ----------------------------------------------------------------------------------------------
 
 
 def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str, Any]:
     """Show one sample a screen and append a label at each decision."""
+    from llm_finetuning import brief, lineage
+
+    lineage.complete_samples(brief.load(run_dir))  # nothing to read is the first thing to mend
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refusal(
             "review: needs a terminal, since a person has to read; run it in one, or bring labels made elsewhere "
@@ -195,7 +221,7 @@ def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], reader: s
             note = _ask_note()
         elif key == "b":
             place, note = max(0, place - 1), ""
-        elif key in ("q", "\x03", "\x04", ""):
+        elif key in ("q", "\x03", "\x04", "end"):
             return
 
 
@@ -208,7 +234,8 @@ def _show(sample: "Sample", place: int, total: int, label: "Label | None", note:
 
     screen = Console(stderr=True, highlight=False)
     screen.clear()
-    screen.print(Text(f"sample {place + 1} of {total}   {sample.sample_id}   {sample.tokens} tokens", style="bold"))
+    name = console.visible(sample.sample_id)
+    screen.print(Text(f"sample {place + 1} of {total}   {name}   {sample.tokens} tokens", style="bold"))
     # Text, never markup: a completion that holds [bold] or an escape sequence is shown, not obeyed.
     screen.print(Panel(Text(console.visible(text_of(sample.prompt))), title="prompt", title_align="left"))
     if sample.columns.get("answer") is not None:
@@ -225,8 +252,17 @@ def _show(sample: "Sample", place: int, total: int, label: "Label | None", note:
 
 
 def _key() -> str:
-    """Return one key press; an empty text at the end of input."""
-    return sys.stdin.read(1).lower()
+    """Return one key press; `end` at the end of input.
+
+    An arrow or function key comes as escape and a few letters: taken one by one, its last letter would be a verdict.
+    """
+    descriptor = sys.stdin.fileno()  # not sys.stdin.read, which reads ahead
+    pressed = os.read(descriptor, 1)
+    if pressed == b"\x1b":
+        while select.select([descriptor], [], [], ESCAPE_S)[0]:
+            os.read(descriptor, 64)
+        return "escape"
+    return pressed.decode("ascii", "replace").lower() if pressed else "end"
 
 
 @contextmanager

@@ -38,12 +38,14 @@ def command(run_dir: Path, python: str | None, fresh: bool, as_json: bool) -> in
     Draws `num_generations` completions of each chosen prompt with the brief's sampling settings, and one more at low
     temperature. A killed run goes on where it stopped; the same seed gives the same samples on one engine.
     """
+    from llm_finetuning import artifact
+
     facts = run(run_dir, python=python, fresh=fresh)
     lines = [
         f"{facts['samples']} samples of {facts['prompts']} prompts with the {facts['engine']} engine",
         f"{facts['stopped']} ended by themselves, {facts['cut']} were cut at the cap",
         f"wrote: {facts['wrote']}",
-        f"next: finetune score {run_dir}",
+        f"next: {artifact.shell_line('score', run_dir)}",
     ]
     console.finish(lines, facts, as_json=as_json)
     return 0
@@ -53,6 +55,7 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
     """Draw what is missing and return the facts of the whole file."""
     from llm_finetuning import artifact, brief, lineage
     from llm_finetuning.dataset import needs_program, read_rows
+    from llm_finetuning.rewards import composition
 
     loaded = brief.load(run_dir)
     sampling = loaded.brief.sampling
@@ -62,12 +65,12 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
     parents = lineage.of_samples(loaded)
     batches = _batches(rows, loaded)
     expected = len(rows) * (sampling.num_generations + 1)
-    if fresh:
-        _set_aside(path)
+    if loaded.brief.rewards:  # a reward that cannot be called is told before the sampling is paid for
+        composition.compose(loaded, list(rows[0].columns))
     settings = {"sampling": sampling.model_dump(mode="json"), "model": loaded.brief.model, "expected": expected}
     with ExitStack() as stack:
         appender = None
-        if path.exists():
+        if path.exists() and not fresh:
             appender = stack.enter_context(artifact.appending(path, artifact.header_for(path, parents), _sample_type()))
             _check_same(path, appender.header, parents)
         have = {sample.sample_id for sample in appender.records} if appender else set()
@@ -76,6 +79,8 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
             interpreter = _interpreter(loaded, python, NEEDS[sampling.engine])
             records = stack.enter_context(closing(_engine_records(loaded, todo, interpreter)))
             facts = next(records)["facts"]
+            if fresh:
+                _set_aside(path)  # not before the engine stands: what was there is good as long as nothing replaces it
             if appender is None:
                 header = artifact.header_for(path, parents, {**settings, "engine": facts})
                 appender = stack.enter_context(artifact.appending(path, header, _sample_type()))
@@ -215,12 +220,17 @@ def _samples(group: dict[str, Any], batches: list[list[dict[str, Any]]], have: s
 
 
 def _check_same(path: Path, header: Any, parents: dict[str, str]) -> None:
-    changed = sorted(name for name in {*header.parents, *parents} if header.parents.get(name) != parents.get(name))
+    from llm_finetuning import artifact
+
+    changed = artifact.changed_parents(header.parents, parents)
     if changed:
-        raise Refusal(
-            f"{path}: was drawn from another {', '.join(changed)}; "
-            f"`finetune sample {path.parent} --fresh` sets it aside and begins anew"
-        )
+        raise Refusal(f"{path}: was drawn from another {changed}; {_fresh(path)}")
+
+
+def _fresh(path: Path) -> str:
+    from llm_finetuning import artifact
+
+    return f"`{artifact.shell_line('sample', path.parent, '--fresh')}` sets it aside and begins anew"
 
 
 def _check_engine(path: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -228,10 +238,7 @@ def _check_engine(path: Path, settings: dict[str, Any], facts: dict[str, Any]) -
     known = settings.get("engine", {})
     changed = [key for key in IDENTITY if known.get(key) != facts.get(key)]
     if changed:
-        raise Refusal(
-            f"{path}: was drawn with another {', '.join(changed)} than is there now; "
-            f"`finetune sample {path.parent} --fresh` sets it aside and begins anew"
-        )
+        raise Refusal(f"{path}: was drawn with another {', '.join(changed)} than is there now; {_fresh(path)}")
 
 
 def _set_aside(path: Path) -> None:

@@ -1,6 +1,5 @@
 """`finetune score`: what the composed reward pays, as the trainer will compute it."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,9 @@ def command(run_dir: Path, as_json: bool) -> int:
         f"{row['abstained']:>10} {row['faults']:>7}"
         for row in facts["rewards"]
     )
-    lines += [
-        f"weighted sum over {facts['samples']} samples: mean {_number(facts['mean'])}",
-        f"wrote: {facts['wrote']}",
-        f"next: finetune review {run_dir}",
-    ]
+    lines += [f"weighted sum over {facts['samples']} samples: mean {_number(facts['mean'])}"]
+    lines += [f"fault: {text}" for text in facts["faults"]]
+    lines += [f"wrote: {facts['wrote']}", f"next: {facts['next']}"]
     console.finish(lines, facts, as_json=as_json)
     return 0
 
@@ -47,6 +44,7 @@ def run(run_dir: Path) -> dict[str, Any]:
     from llm_finetuning import artifact, brief, lineage
     from llm_finetuning.rewards import composition
     from llm_finetuning.stages import score as stage
+    from llm_finetuning.stages.gate import Rule
 
     loaded = brief.load(run_dir)
     samples = lineage.complete_samples(loaded).records
@@ -75,14 +73,24 @@ def run(run_dir: Path) -> dict[str, Any]:
             )
         except stage.RewardFault as fault:
             raise Refusal(_fault_line(loaded, fault)) from None
+    changed = artifact.changed_parents(parents, lineage.of_scores(loaded))
+    if changed:
+        raise Refusal(f"{run_dir}: {changed} changed while it was scored; score again")
     path = loaded.run_dir / "scores.jsonl"
     artifact.write_lines(path, artifact.header_for(path, parents), scores)
-    return _facts(path, scores)
+    needed = Rule(success=0.0).labels
+    reads_on = len(lineage.judged(samples, lineage.labels(loaded))) < needed
+    facts = _facts(path, scores)
+    follow = artifact.shell_line("review" if reads_on else "gate", run_dir)
+    return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
 
 
 def _completions_per_call(loaded: Any) -> int:
-    batch = {key: loaded.brief.training.get(key, usual) for key, usual in RECIPE_BATCH.items()}
-    return max(int(loaded.brief.sampling.num_generations), math.prod(int(size) for size in batch.values()))
+    training = loaded.brief.training
+    device = training.get("per_device_train_batch_size", RECIPE_BATCH["per_device_train_batch_size"])
+    accumulation = training.get("gradient_accumulation_steps", RECIPE_BATCH["gradient_accumulation_steps"])
+    batch = training.get("generation_batch_size", device * training.get("steps_per_generation", accumulation))
+    return max(int(loaded.brief.sampling.num_generations), int(batch))
 
 
 def _check_ids(loaded: Any, components: list[Any], samples: list[Any]) -> None:
@@ -138,7 +146,17 @@ def _facts(path: Path, scores: list[Any]) -> dict[str, Any]:
         )
     rewards = [score.reward for score in scores if score.reward is not None]
     mean = sum(rewards) / len(rewards) if rewards else None
-    return {"samples": len(scores), "mean": mean, "rewards": rows, "wrote": str(path)}
+    return {"samples": len(scores), "mean": mean, "rewards": rows, "faults": _faults(scores), "wrote": str(path)}
+
+
+def _faults(scores: list[Any]) -> list[str]:
+    """Return one line for each kind of fault of each reward, with the first sample that shows it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for score in scores:
+        for value in score.values:
+            if value.fault:
+                found.setdefault((value.name, value.fault.replace("_", " ")), []).append(score.sample_id)
+    return [f"`{name}` is {fault} for {len(ids)} samples (first {ids[0]})" for (name, fault), ids in found.items()]
 
 
 def _number(value: float | None) -> str:

@@ -24,6 +24,7 @@ def command(run_dir: Path, as_json: bool) -> int:
 
 def run(run_dir: Path) -> dict[str, Any]:
     """Return the state of every artifact and the next command."""
+    from llm_finetuning import artifact
     from llm_finetuning.pipeline import STAGES
 
     if not run_dir.is_dir():
@@ -33,8 +34,10 @@ def run(run_dir: Path) -> dict[str, Any]:
     for stage in STAGES:
         state, detail = _state(run_dir, stage.writes)
         rows.append({"file": stage.writes, "state": state, "detail": detail})
-        if next_command is None and state != "done":
-            next_command = f"finetune {stage.verb} {run_dir}"
+        if next_command is None and state not in ("done", "demo"):
+            # Samples of another brief are set aside, never written over: that is asked for in words.
+            options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
+            next_command = artifact.shell_line(stage.verb, run_dir, *options)
     return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir)}
 
 
@@ -47,7 +50,9 @@ def _state(run_dir: Path, file: str) -> tuple[str, str]:
         return _CHECKS[file](run_dir)
     except Refusal as refusal:
         text = refusal.lines[0]
-        kind = "stale" if "changed since" in text else "unfinished" if "of" in text and "samples;" in text else "broken"
+        if file not in text:
+            return "stale", f"waits for what comes before it ({text})"
+        kind = "stale" if "changed since" in text else "unfinished" if "to continue" in text else "broken"
         return kind, text
 
 
@@ -65,23 +70,23 @@ def _samples(run_dir: Path) -> tuple[str, str]:
 
 
 def _scores(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import artifact, brief, lineage
-    from llm_finetuning.types import Score
+    from llm_finetuning import brief, lineage
 
-    scores = artifact.read_lines(run_dir / "scores.jsonl", Score)
-    artifact.check_parents(scores.path, scores.header, lineage.of_scores(brief.load(run_dir)))
-    return "done", f"{len(scores.records)} scores"
+    loaded = brief.load(run_dir)
+    return "done", f"{len(lineage.current_scores(loaded, lineage.complete_samples(loaded).records))} scores"
 
 
 def _labels(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import artifact
+    from llm_finetuning import brief, lineage
     from llm_finetuning.stages.gate import Rule
-    from llm_finetuning.types import Label
 
-    labels = artifact.read_lines(run_dir / "labels.jsonl", Label).records
-    judged = {label.sample_id for label in labels if label.verdict != "unsure"}
+    loaded = brief.load(run_dir)
+    labels = lineage.labels(loaded)
+    judged = len(lineage.judged(lineage.complete_samples(loaded).records, labels))
     needed = Rule(success=0.0).labels
-    return ("done" if len(judged) >= needed else "unfinished"), f"{len(judged)} samples judged, {needed} needed"
+    if any(label.source == "demo" for label in labels):
+        return "demo", "read by the demo's program"
+    return ("done" if judged >= needed else "unfinished"), f"{judged} samples judged by a person, {needed} needed"
 
 
 def _gate(run_dir: Path) -> tuple[str, str]:
@@ -89,7 +94,10 @@ def _gate(run_dir: Path) -> tuple[str, str]:
     from llm_finetuning.types import GateReport
 
     gate = artifact.read_json(run_dir / "gate.json", GateReport)
-    artifact.check_parents(gate.path, gate.header, lineage.of_gate(brief.load(run_dir)))
+    readers = gate.header.parents.get("readers", "")
+    artifact.check_parents(gate.path, gate.header, lineage.of_gate(brief.load(run_dir), readers=readers))
+    if readers != lineage.PERSONS:
+        return "demo", f"{gate.records[0].verdict}; counts for the demo alone"
     return "done", gate.records[0].verdict
 
 

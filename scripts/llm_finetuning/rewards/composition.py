@@ -1,9 +1,11 @@
 """From the brief's list of rewards to the components that `score` and the trainer call."""
 
+import ast
 import contextlib
 import importlib
 import importlib.util
 import inspect
+import math
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +19,8 @@ from llm_finetuning.rewards import LIBRARY
 from llm_finetuning.types import Component
 
 _DEFAULT_RANGE = (0.0, 1.0)
+
+_NOT_HANDED_ON = ("prompt", "completion", "completion_ids")  # columns that TRL keeps to itself
 
 _TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 
@@ -49,12 +53,48 @@ def source_digests(loaded: LoadedBrief) -> dict[str, str]:
     """Return the digest of every source file that decides what is paid, library code included."""
     digests = {}
     for wanted in loaded.brief.rewards:
+        for file in wanted.files:
+            digests[file] = artifact.digest_file(loaded.resolve(file))
         if wanted.file is not None:
             file = wanted.file.rpartition(":")[0]
             digests[file] = artifact.digest_file(loaded.resolve(file))
+            for neighbour in neighbours(loaded.resolve(file)):
+                digests[f"{neighbour.name} (imported by {file})"] = artifact.digest_file(neighbour)
         else:
             digests["library:rewards"] = _library_digest()
     return digests
+
+
+def neighbours(path: Path) -> list[Path]:
+    """Return the files beside a reward that it imports, and those that they import; read, never run.
+
+    What is imported by a computed name is not found. Files that a reward reads are named in the brief under `files`.
+    """
+    folder, found, waiting = path.parent, dict.fromkeys([path]), [path]
+    while waiting:
+        for name in _imported_names(waiting.pop()):
+            package = folder / name
+            candidates = sorted(package.rglob("*.py")) if package.is_dir() else [folder / f"{name}.py"]
+            for candidate in candidates:
+                if candidate.is_file() and candidate not in found:
+                    found[candidate] = None
+                    waiting.append(candidate)
+    return list(found)[1:]
+
+
+def _imported_names(path: Path) -> set[str]:
+    """Return the first part of every module name that a file imports; none for a file that does not parse."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, OSError, RecursionError):
+        return set()  # importing it will say so
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 def _library_digest() -> str:
@@ -70,9 +110,21 @@ def _component(loaded: LoadedBrief, wanted: RewardBrief, where: str, columns: li
         else _library_reward(wanted.use, wanted.options, where)
     )
     _check_signature(function, where, columns)
-    low, high = wanted.range if wanted.range is not None else getattr(function, "range", _DEFAULT_RANGE)
+    low, high = _range(wanted.range if wanted.range is not None else getattr(function, "range", _DEFAULT_RANGE), where)
     name = wanted.name or getattr(function, "__name__", type(function).__name__)
-    return Component(name=str(name), function=function, weight=wanted.weight, low=float(low), high=float(high))
+    return Component(name=str(name), function=function, weight=wanted.weight, low=low, high=high)
+
+
+def _range(declared: Any, where: str) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in declared)
+    except (TypeError, ValueError):
+        low, high = math.nan, math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise Refusal(
+            f"{where}: range {declared!r} is not (lowest, highest) in finite numbers; declare what it may pay"
+        )
+    return low, high
 
 
 def _library_reward(name: str, options: Mapping[str, Any], where: str) -> Callable[..., Any]:
@@ -112,15 +164,28 @@ def _import_file(path: Path, where: str) -> Mapping[str, Any]:
         raise Refusal(f"{where}: {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look their module up
+    before = set(sys.modules)
     try:
+        # Compiled from the bytes that are there, never from a cache: an edit within one second keeps size and time.
+        code = compile(path.read_bytes(), str(path), "exec")
         with importable_from(path.parent), contextlib.redirect_stdout(sys.stderr):
-            spec.loader.exec_module(module)
+            exec(code, vars(module))  # noqa: S102  the user's own reward
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  sys.exit() in a reward file is a fault of the file
         del sys.modules[name]
         raise Refusal(f"{place_of(error, path)}: does not import: {words_of(error)}") from None
+    finally:
+        _forget_neighbours(path.parent, before)
     return vars(module)
+
+
+def _forget_neighbours(folder: Path, before: set[str]) -> None:
+    """Let the next reward import its own neighbour of the same name."""
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(folder) and not name.startswith("finetune_reward_"):
+            del sys.modules[name]
 
 
 @contextlib.contextmanager
@@ -153,7 +218,7 @@ def _check_signature(function: Callable[..., Any], where: str, columns: list[str
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return  # written in C; calling it will tell
-    arguments = dict.fromkeys([*_TRL_ARGUMENTS, *columns])
+    arguments = dict.fromkeys([*_TRL_ARGUMENTS, *(column for column in columns if column not in _NOT_HANDED_ON)])
     try:
         signature.bind(**arguments)
     except TypeError as error:

@@ -20,6 +20,8 @@ from llm_finetuning.types import (
     Text,
 )
 
+WITHIN = 1e-6  # TRL keeps rewards as float32; a smaller difference cannot be seen in training
+
 Z_95 = 1.959963984540054  # 97.5% point of the normal distribution
 
 
@@ -64,7 +66,7 @@ def judge(
     findings = [
         *_value_findings(scores),
         _abstention_finding(policy, sample_of, rule),
-        *_label_findings(read, disagreements, rule),
+        *_label_findings(read, disagreements, len(policy), rule),
         *_success_findings(policy, [score for score in scores if score.pass_name != "policy"], rule),
         _truncation_finding([sample for sample in samples if sample.pass_name == "policy"], rule),
         *_constant_findings(policy),
@@ -94,6 +96,11 @@ def rate(hits: int, n: int) -> Rate:
     return Rate(hits=hits, n=n, low=low, high=high)
 
 
+def is_paid(reward: float, rule: Rule) -> bool:
+    """Tell whether a weighted reward counts as a success; 0.6 + 0.3 + 0.1 is a little below 1 in binary."""
+    return reward >= rule.success - WITHIN
+
+
 def rate_words(found: Rate) -> str:
     """Return a rate as `3 of 60 (5%, 95% interval 2% to 14%)`."""
     share = found.hits / found.n if found.n else 0.0
@@ -111,13 +118,12 @@ def text_of(text: Text) -> str:
 
 def _standing(labels: Sequence[Label], seen: Mapping[str, str], rule: Rule) -> tuple[list[Label], list[str]]:
     """Return each reader's last label of each sample that still shows what was read, and what was left out."""
-    last = {(label.sample_id, label.reader): label for label in labels}
+    valid = [label for label in labels if seen.get(label.sample_id) == label.seen_sha256]
+    last = {(label.sample_id, label.reader): label for label in valid}
     notes: list[str] = []
-    kept, stale, programs = [], 0, set()
+    kept, stale, programs = [], len(labels) - len(valid), set()
     for label in last.values():
-        if seen.get(label.sample_id) != label.seen_sha256:
-            stale += 1
-        elif label.reader_kind == "program" and not rule.program_labels_count:
+        if label.reader_kind == "program" and not rule.program_labels_count:
             programs.add(label.reader)
         else:
             kept.append(label)
@@ -136,7 +142,7 @@ def _disagreements(read: Iterable[_Read], rule: Rule) -> list[Disagreement]:
     found = []
     for item in read:
         reward, verdict = item.score.reward, item.label.verdict
-        if reward is None or verdict == "unsure" or (reward >= rule.success) == (verdict == "accept"):
+        if reward is None or verdict == "unsure" or is_paid(reward, rule) == (verdict == "accept"):
             continue
         answer = item.sample.columns.get("answer")
         found.append(
@@ -162,7 +168,7 @@ def _agreement(read: Iterable[_Read], rule: Rule) -> dict[str, int]:
         elif item.score.reward is None:
             table["unscored"] += 1
         else:
-            paid = "paid" if item.score.reward >= rule.success else "unpaid"
+            paid = "paid" if is_paid(item.score.reward, rule) else "unpaid"
             table[f"{paid}_{item.label.verdict}"] += 1
     return table
 
@@ -209,17 +215,29 @@ def _abstention_finding(policy: Sequence[Score], sample_of: Mapping[str, Sample]
     )
 
 
-def _label_findings(read: Sequence[_Read], disagreements: Sequence[Disagreement], rule: Rule) -> list[Finding]:
-    judged = {item.sample.sample_id for item in read if item.label.verdict != "unsure"}
+def _reading_finding(read: Sequence[_Read], n_policy: int, rule: Rule) -> Finding:
+    """Count the policy samples that were judged: what training will draw, not what low temperature shows."""
+    judged = {
+        item.sample.sample_id for item in read if item.label.verdict != "unsure" and item.sample.pass_name == "policy"
+    }
     wanting = rule.labels - len(judged)
-    findings = [
-        Finding(
-            code="labels",
-            weight="insufficient" if wanting > 0 else "fine",
-            text=f"{len(judged)} completions judged by a reader, {rule.labels} needed",
-            next_action=f"read {wanting} more completions with `finetune review`" if wanting > 0 else None,
-        )
-    ]
+    action = None
+    if wanting > 0:
+        action = f"read {wanting} more completions with `finetune review`"
+    if n_policy < rule.labels:
+        action = f"draw more: {n_policy} completions are there; raise `prompts`, then `finetune sample --fresh`"
+    return Finding(
+        code="labels",
+        weight="insufficient" if wanting > 0 else "fine",
+        text=f"{len(judged)} completions judged by a reader, {rule.labels} needed",
+        next_action=action,
+    )
+
+
+def _label_findings(
+    read: Sequence[_Read], disagreements: Sequence[Disagreement], n_policy: int, rule: Rule
+) -> list[Finding]:
+    findings = [_reading_finding(read, n_policy, rule)]
     compared = [item for item in read if item.label.verdict != "unsure" and item.score.reward is not None]
     for kind, verdict, what in (
         ("false_pass", "reject", "rejected completions that the reward pays"),
@@ -231,7 +249,7 @@ def _label_findings(read: Sequence[_Read], disagreements: Sequence[Disagreement]
             Finding(
                 code=kind.replace("_", "-"),
                 weight="blocks" if ids else "fine",
-                text=f"{what}: {rate_words(found)}",
+                text=f"{what}: {rate_words(found) if found.n else 'not known, none was judged'}",
                 next_action=f"fix the reward: read {', '.join(ids[:3])}" if ids else None,
                 rate=found,
                 sample_ids=ids,
@@ -243,9 +261,11 @@ def _label_findings(read: Sequence[_Read], disagreements: Sequence[Disagreement]
 def _success_findings(policy: Sequence[Score], low: Sequence[Score], rule: Rule) -> list[Finding]:
     found, greedy = _success(policy, rule), _success(low, rule)
     words = f"base success: {rate_words(found)}; at low temperature {greedy.hits} of {greedy.n}"
-    never = found.n > 0 and found.hits == 0 and greedy.hits == 0
+    never = found.n > 0 and found.hits == 0
     always = found.n > 0 and found.hits / found.n >= rule.saturated
-    if never:
+    if never and greedy.hits:
+        weight, action = True, "lower `temperature`: the model succeeds at a low one and never at this one"
+    elif never:
         weight, action = True, "teach it first: short SFT on demonstrations, then gate again (GRPO needs some success)"
     elif always:
         weight, action = True, "do not train on this: the model has it already; choose harder prompts"
@@ -278,7 +298,7 @@ def _success_findings(policy: Sequence[Score], low: Sequence[Score], rule: Rule)
 
 def _success(scores: Sequence[Score], rule: Rule) -> Rate:
     rewards = [score.reward for score in scores if score.reward is not None]
-    return rate(sum(reward >= rule.success for reward in rewards), len(rewards))
+    return rate(sum(is_paid(reward, rule) for reward in rewards), len(rewards))
 
 
 def _signal(policy: Sequence[Score]) -> Rate:
@@ -337,7 +357,7 @@ def score_components(scores: Sequence[Score]) -> list[str]:
     return list(dict.fromkeys(value.name for score in scores for value in score.values))
 
 
-_FIRST = ("reward-", "unscored", "false-", "labels", "truncated", "never-", "always-", "groups-")
+_FIRST = ("reward-", "unscored", "false-", "truncated", "labels", "never-", "always-", "groups-")
 """Which finding's action comes first: a wrong reward explains the numbers after it."""
 
 

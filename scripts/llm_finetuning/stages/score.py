@@ -63,17 +63,23 @@ def score(
 ) -> list[Score]:
     """Return one score a sample, in order; raises RewardFault for the first reward that TRL would die of.
 
-    Each reward is called twice, the second time with the batch reversed: a value that moves is marked `unstable`.
+    Each reward is called again on the two halves of the reversed batch: a value that moves is marked `unstable`, be it
+    by chance, by its place or by its neighbours (a group may lie on several ranks, so none is sure of its neighbours).
     """
     scores: list[Score] = []
     for batch in _batches(samples, completions_per_call):
         calls = _call_all(components, batch)
-        again = _call_all(components, batch[::-1])
-        for repeat in again:
-            repeat.values.reverse()
-        scores.extend(_scores(batch, components, calls, again, aggregation))
+        scores.extend(_scores(batch, components, calls, _values_again(components, batch), aggregation))
         on_progress(len(batch))
     return scores
+
+
+def _values_again(components: Sequence[Component], batch: Sequence[Sample]) -> list[list[float]]:
+    """Return each reward's values when the batch comes reversed and in two halves, in the batch's order."""
+    turned = list(batch[::-1])
+    halves = [half for half in (turned[: len(turned) // 2], turned[len(turned) // 2 :]) if half]
+    calls = [_call_all(components, half) for half in halves]
+    return [[value for call in calls for value in call[place].values][::-1] for place in range(len(components))]
 
 
 def _batches(samples: Sequence[Sample], size: int) -> list[list[Sample]]:
@@ -159,7 +165,7 @@ def _gather(
             _take_values(call, component, batch, raw)
         except RewardFault as fault:
             failed.append(fault)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a user's reward raises
+        except BaseException as error:  # noqa: BLE001  whatever a user's reward raises; this is not the main thread
             failed.append(RewardFault(component.name, batch, f"{type(error).__name__}: {error}", error))
         call.seconds = time.perf_counter() - begun
 
@@ -176,7 +182,7 @@ def _gather(
 
 def _logger(call: _Call) -> Callable[[str, list[Any]], None]:
     def log_extra(column: str, values: list[Any]) -> None:
-        call.extras[column] = list(values)
+        call.extras.setdefault(str(column), []).extend(values)  # TRL extends too
 
     return log_extra
 
@@ -193,14 +199,11 @@ def _located(component: Component, batch: Sequence[Sample], error: BaseException
 
 def _take_values(call: _Call, component: Component, batch: Sequence[Sample], raw: Any) -> None:
     """Check one call's result as TRL would convert it, and keep it; NaN stands for an abstention."""
-    try:
-        listed = list(raw)
-    except TypeError:
-        raise RewardFault(component.name, batch, f"returned {_kind(raw)} where a list of numbers is needed") from None
-    if isinstance(raw, str | dict):
+    if isinstance(raw, str | dict) or not hasattr(raw, "__iter__"):
         raise RewardFault(component.name, batch, f"returned {_kind(raw)} where a list of numbers is needed")
+    listed = list(raw)
     if len(listed) != len(batch):
-        words = f"returned {len(listed)} values for {len(batch)} completions; return exactly one for each, in order"
+        words = f"returned {len(listed)} value(s) for {len(batch)} completion(s); return exactly one for each, in order"
         raise RewardFault(component.name, batch, words)
     for place, (sample, item) in enumerate(zip(batch, listed, strict=True)):
         try:
@@ -229,7 +232,7 @@ def _scores(
     batch: Sequence[Sample],
     components: Sequence[Component],
     calls: Sequence[_Call],
-    again: Sequence[_Call],
+    again: Sequence[Sequence[float]],
     aggregation: Aggregation,
 ) -> list[Score]:
     table = [[call.values[place] for call in calls] for place in range(len(batch))]
@@ -242,8 +245,8 @@ def _scores(
     scores = []
     for place, sample in enumerate(batch):
         values = [
-            _reward_value(component, call, repeat, place, len(batch))
-            for component, call, repeat in zip(components, calls, again, strict=True)
+            _reward_value(component, call, repeated[place], place, len(batch))
+            for component, call, repeated in zip(components, calls, again, strict=True)
         ]
         reasons = {f"{component.name}_reason" for component in components}
         scores.append(
@@ -265,8 +268,8 @@ def _scores(
     return scores
 
 
-def _reward_value(component: Component, call: _Call, repeat: _Call, place: int, n: int) -> RewardValue:
-    value, repeated = call.values[place], repeat.values[place]
+def _reward_value(component: Component, call: _Call, repeated: float, place: int, n: int) -> RewardValue:
+    value = call.values[place]
     same = (math.isnan(value) and math.isnan(repeated)) or value == repeated or abs(value - repeated) <= STABLE_WITHIN
     fault = None
     if place in call.nan_places:
@@ -288,9 +291,14 @@ def _reward_value(component: Component, call: _Call, repeat: _Call, place: int, 
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or isinstance(value, str | bool):
         return value
-    return value if isinstance(value, float) and math.isfinite(value) else str(value)
+    if isinstance(value, int | float) and abs(value) < _FLOAT32_MAX:
+        return value
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  what a reward logs may be any object
+        return f"<{type(value).__name__}>"
 
 
 def weighted_sum(row: Sequence[float], weights: Sequence[float]) -> float:
