@@ -8,4 +8,9 @@ LIBRARY: Mapping[str, tuple[str, str, str]] = {
         "ExactAnswer",
         "the one final answer equals the gold, as an exact number or as text",
     ),
+    "math_answer": (
+        "llm_finetuning.rewards.math_answer",
+        "MathAnswer",
+        "the one final answer equals the gold as mathematics: numbers, expressions, sets, intervals, matrices, units",
+    ),
 }
