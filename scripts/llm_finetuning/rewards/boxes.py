@@ -13,7 +13,7 @@ from llm_finetuning.rewards.maths.lexer import closing_brace
 
 _OPENING = re.compile(r"\\(?:boxed|fbox)\s*\{$")
 _COMMAND = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
-_BARE = re.compile(r"\d[\d,.]*\d|\d|\\[A-Za-z]+\s*(?:\{[^{}]*\}\s*){0,2}|[^\s{}$\\]")
+_BARE = re.compile(r"\\[dt]?frac\s*\d\s*\d|\d[\d,.]*\d|\d|\\[A-Za-z]+\s*(?:\{[^{}]*\}\s*){0,2}|[^\s{}$\\]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _GAP = re.compile(
     r"(?:[\s,;.:&(){}\[\]*]|\$|\\[()\[\],;:! ]|\\\\|\\q?quad|\\(?:text|mbox|mathrm|textrm)\s*\{|\b(?:and|or|and/or|also|either)\b)*", re.IGNORECASE

@@ -69,7 +69,7 @@ class MathAnswer:
     def _compare(self, gold: str, found: Extracted) -> Judgement:
         choice = read_choice(gold)
         typed = read_gold(gold)
-        if typed.value is None:
+        if typed.value is None and choice is None:
             return Judgement(None, "gold_unreadable")
         if found.answer is None:
             return Judgement(0.0, found.reason)
@@ -77,8 +77,8 @@ class MathAnswer:
             said = choice_verdict(choice, found.answer)
         else:
             said = self._verdict(typed, found.answer)
-        if said == "correct" and found.also is not None and self._verdict(typed, found.also) != "correct":
-            said = "conflicting"
+        if said == "correct" and found.also is not None and choice is None:
+            said = said if self._verdict(typed, found.also) == "correct" else "conflicting"
         return Judgement(float(said == "correct"), said)
 
     def _verdict(self, gold: Gold, answer: str) -> str:

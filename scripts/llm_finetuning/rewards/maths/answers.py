@@ -123,11 +123,16 @@ _LEAD = re.compile(
 )
 _WHOLE_TEXT = re.compile(r"\\(?:text|mbox|mathrm|textrm|textbf|mathbf|textit|texttt|operatorname)\s*\{")
 _CONNECTIVE = re.compile(r"\\(?:text|mbox|mathrm|textrm|hbox|textbf|textit)\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
+_SCALE_GROUP = re.compile(r"\\(?:text|mbox|mathrm|textrm)\s*\{\s*(hundred|thousand|million|billion|trillion)\s*\}")
+# A segment is named by its ends with or without a line over them; a vector by its letter.
+_SEGMENT = re.compile(r"\\(?:overline|overrightarrow|overleftrightarrow|vec|widehat|bar)\s*\{\s*([A-Z]{2,3})\s*\}|\\vec\s*\{?\s*([a-z])\s*\}?")
+_BASED = re.compile(r"\(\s*(\d+)\s*\)_")
+_SINGLE_LETTERS = re.compile(r"[A-Za-z](?:,? (?:and|or) [A-Za-z])+")
 _LETTERS_ONLY = re.compile(r"[A-Za-z][A-Za-z'.-]*(?:[ -][A-Za-z'.-]+)*")
 _PRODUCT = re.compile(r"[abc]{2,3}|[b-df-hj-np-tv-z]{2,3}|a[b-df-hj-mp-rt-z]|[b-df-hj-np-rt-z]a")
 _CUT = re.compile(
     r"\\begin\s*\{[^{}]*\}|\\end\s*\{[^{}]*\}|\\[{}]|\\(?:langle|rangle|lfloor|rfloor|lceil|rceil)(?![A-Za-z])"
-    r"|\\(?:text|mbox|mathrm|textrm)\s*\{[^{}]*\}|\\[A-Za-z]+|\\.|[()\[\]{},;]|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+    r"|\\(?:text|mbox|mathrm|textrm)\s*\{[^{}]*\}|\\[A-Za-z]+|\\.|[()\[\]{},;:]|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
 )
 _OPEN = frozenset(["(", "[", "{", "\\{", "\\langle", "\\lfloor", "\\lceil"])
 _CLOSE = frozenset([")", "]", "}", "\\}", "\\rangle", "\\rfloor", "\\rceil"])
@@ -157,6 +162,15 @@ _NOTHING = frozenset(["nan", "none", "null"])
 _UNSAFE = frozenset(["\\int", "\\lim"])
 
 
+_SPECIAL: dict[str, Value] = dict.fromkeys(
+    ["no solution", "no solutions", "no real solution", "no real solutions", "empty set"], Group("set", ())
+)
+_SPECIAL |= dict.fromkeys(
+    ["all real numbers", "all reals", "real numbers", "any real number", "all real number"],
+    Region((Span(None, None, has_low=False, has_high=False),)),
+)
+
+
 def read_answer(text: str, depth: int = 0) -> Value:
     """Return the typed answer of cleaned text; raises UnreadableError or TooLargeError."""
     if len(text) > MAX_LENGTH or depth > _MAX_DEPTH:
@@ -167,7 +181,13 @@ def read_answer(text: str, depth: int = 0) -> Value:
     quick = _plain_number(text)
     if quick is not None:
         return quick
-    text = _unwrapped(text)
+    text = _SCALE_GROUP.sub(r" \1 ", _CONNECTIVE.sub(r" \1 ", _unwrapped(text))).strip()
+    segment = _SEGMENT.fullmatch(text)
+    if segment:
+        text = segment[1] or segment[2]
+    special = _SPECIAL.get(words.folded(text)) if text[-1:].isalpha() else None
+    if special is not None:
+        return special
     if words.is_calendar(text):
         return Words(text)
     if _is_words(text):
@@ -221,12 +241,12 @@ def _unwrapped(text: str) -> str:
         text = text.strip(" ")
         if text == before:
             break
-    return text.rstrip(" .")or text
+    return text if text.endswith(_DOTS) else text.rstrip(" .") or text
 
 
 def _is_words(text: str) -> bool:
     """Tell words from products of variables: `no` and `dog` are words, `xy`, `ab` and `pi` are not."""
-    if not _LETTERS_ONLY.fullmatch(text) or len(text) == 1:
+    if not _LETTERS_ONLY.fullmatch(text) or len(text) == 1 or _SINGLE_LETTERS.fullmatch(text):
         return False
     from llm_finetuning.rewards.maths.lexer import CONSTANTS, FUNCTIONS
 
@@ -237,7 +257,7 @@ def _is_words(text: str) -> bool:
 
 
 def _read(text: str, depth: int) -> Value:
-    text = _CONNECTIVE.sub(r" \1 ", text)
+    text = _BASED.sub(r"\1_", text)
     agreed = _parenthesised_words(text)
     if agreed is not None:
         return agreed
@@ -350,7 +370,9 @@ def _structured(text: str, depth: int) -> Value:
     if related is not None:
         return related
     if ":" in text:
-        return _ratio(text)
+        parts, colons = cut(text, frozenset([":"]))
+        if colons:
+            return _ratio([part.strip() for part in parts])
     return _bracketed(text, depth) or _matrix(text) or _scalar(text)
 
 
@@ -415,7 +437,7 @@ def _united(pieces: Sequence[str], depth: int) -> Value:
             name = name or value.name
         region = as_region(value)
         if region is None:
-            raise UnreadableError("a union of something else than sets")
+            raise UnsupportedError("a union of something else than sets")
         spans.extend(region.spans)
     return Region(tuple(spans), name)
 
@@ -523,7 +545,9 @@ def _name_of(text: str) -> str:
         return ""
     plain = re.sub(r"\\(?:vec|overrightarrow|overline|hat|bar|mathbf|bm|boldsymbol|mathrm|text|operatorname)|[\s{}]", "", text)
     if match["derivative"]:
-        return plain.replace("\\frac", "").replace("/", "").replace("^", "")
+        plain = plain.replace("\\frac", "").replace("/", "").replace("^", "")
+        first = re.fullmatch(r"d([a-z])d[a-z]", plain)
+        return first[1] + "'" if first else plain
     letters = re.sub(r"\\[A-Za-z]+", "x", plain)
     if match["variable"] and "_" not in plain and len(letters.rstrip("'")) > 3 and not text.startswith("\\"):  # noqa: PLR2004  a name like ABC
         return plain.casefold()
@@ -631,8 +655,7 @@ def _absolute(left: Node, right: Node, sign: str) -> Value | None:
     return Region((Span(None, low, has_low=False, has_high=closed), Span(high, None, has_low=closed, has_high=False)), name)
 
 
-def _ratio(text: str) -> Value:
-    pieces = [piece.strip() for piece in text.split(":")]
+def _ratio(pieces: Sequence[str]) -> Value:
     if any(piece == _DOTS for piece in pieces):
         return Group("series", tuple(Words(_DOTS) if piece == _DOTS else Scalar(expression(piece)) for piece in pieces), "::")
     return Ratio(tuple(expression(piece) for piece in pieces))

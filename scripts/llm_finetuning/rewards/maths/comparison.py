@@ -54,10 +54,16 @@ def says_the_same(gold: Value, answer: Value, tolerance: Tolerance = EXACT) -> b
         return says_the_same(gold.value, answer, tolerance)
     if isinstance(answer, Named):
         return says_the_same(gold, answer.value, tolerance)
+    gold, answer = _only_member(gold), _only_member(answer)
     comparison = _BY_TYPE.get((type(gold), type(answer)))
     if comparison is not None:
         return comparison(gold, answer, tolerance)
     return _as_regions(gold, answer) or _as_vectors(gold, answer, tolerance)
+
+
+def _only_member(value: Value) -> Value:
+    """Return the member of a set of one: both say what the answer is."""
+    return value.items[0] if isinstance(value, Group) and value.kind == "set" and len(value.items) == 1 else value
 
 
 def _with_matching_names(gold: Value, answer: Value) -> tuple[Value, Value]:
@@ -145,15 +151,38 @@ def _numbers(gold: Scalar, answer: Scalar, tolerance: Tolerance) -> bool:
         return _is_infinite(one) and _is_infinite(other) and _sign(one) == _sign(other)
     if gold.unit == "degree" and answer.unit != "degree" and _mentions_pi(other):
         return False
+    free, extra = variables(one), variables(other) - variables(one)
+    if extra:
+        # A variable that the gold does not have is a different answer, but for the name of a constant of integration.
+        renamed = _renamed_constant(free, extra, other)
+        return renamed is not None and are_equal(one, renamed)
     if are_equal(one, other):
         return True
-    if variables(one) or variables(other):
+    if free:
         return False
     if answer.digits >= RIGHT_DIGITS and _rounds_to(one, answer):
         return True
     if gold.digits >= RIGHT_DIGITS and _rounds_to(other, gold):
         return True
     return bool(tolerance.relative or tolerance.absolute) and _within(one, other, tolerance)
+
+
+_CONSTANTS_OF_INTEGRATION = frozenset(["C", "c", "K", "k", "C_1", "c_1"])
+
+
+def _renamed_constant(free: frozenset[str], extra: frozenset[str], node: Node) -> Node | None:
+    """Return the node with its one constant of integration named as the gold names it, None if that is not the case."""
+    wanted = (free - variables(node)) & _CONSTANTS_OF_INTEGRATION
+    if len(wanted) != 1 or len(extra) != 1 or not extra <= _CONSTANTS_OF_INTEGRATION:
+        return None
+    (old,), (new,) = extra, wanted
+
+    def rename(part: Node) -> Node:
+        if part.kind == "var" and part.name == old:
+            return part._replace(name=new)
+        return part._replace(parts=tuple(rename(inner) for inner in part.parts))
+
+    return rename(node) if node.kind == "add" else None
 
 
 def _mentions_pi(node: Node) -> bool:

@@ -204,6 +204,7 @@ def _unboxed(text: str) -> str:
 
 
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_FACTORIAL = re.compile(r"(?:[\d)}\]]|(?<![A-Za-z])[A-Za-z])!$")
 _EMPHASIS = re.compile(r"\*\*(?=\S)([^*]+?)(?<=\S)\*\*|__(?=\S)([^_]+?)(?<=\S)__|`([^`]+)`")
 
 
@@ -222,8 +223,8 @@ def _without_ending(text: str) -> str:
     before = None
     while before != text:
         before = text
-        if text.endswith("!") and len(text) > 1 and (text[-2].isdigit() or text[-2] in ")}]") :
-            return text  # a factorial
+        if text.endswith("!") and _FACTORIAL.search(text):
+            return text
         if text.endswith("..."):
             return text
         stripped = text.rstrip(_ENDING)

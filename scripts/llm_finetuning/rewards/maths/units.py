@@ -67,6 +67,7 @@ NOT_UNITS = frozenset(
 
 _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mbox|mathrm|textrm)\s*\{)?\s*(?:percent|per cent|pct)\s*\}?)\s*$", re.IGNORECASE)
 _DEGREE = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\circ)\s*(?:\\(?:text|mathrm|textrm|mbox)\s*\{\s*([CFK])\s*\}|([CFK]))?\s*$")
+_TRIGONOMETRIC = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _POWER = r"(?:\s*\^\s*(?:\{\s*-?\d\s*\}|-?\d))?"
 _GROUP = r"\\(?:text|mbox|mathrm|textrm|rm|hbox|operatorname|textit|textbf|mathit|textsf|unit)\s*\{[^{}\\]*\}"
 _GROUPS = re.compile(
@@ -118,7 +119,7 @@ def split_unit(text: str) -> tuple[str, str]:
     if ordinal:
         return head + tail[: ordinal.start()], ""
     degree = _DEGREE.search(tail)
-    if degree and head + tail[: degree.start()].strip():
+    if degree and not _TRIGONOMETRIC.search(text) and text.count("\\circ") == 1 and head + tail[: degree.start()].strip():
         scale = degree[1] or degree[2]
         return head + tail[: degree.start()], f"degree {scale}" if scale else "degree"
     groups = _GROUPS.search(tail)

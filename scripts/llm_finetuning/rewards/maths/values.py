@@ -58,11 +58,14 @@ class Point:
         if self.kind == "whole":
             return Fraction(2 + draw % 9)
         size = Fraction(draw % _SPREAD, _SPREAD) * 3 + Fraction(1, 7)
+        if self.kind == "wide":
+            return (40 * size + 10) * (-1 if draw >> 63 else 1)
         return -size if self.kind == "signed" and draw >> 63 else size
 
 
 POINTS = (Point("positive", 0), Point("signed", 0), Point("signed", 1), Point("positive", 1), Point("signed", 2))
-POINTS += (Point("signed", 3), Point("whole", 0), Point("whole", 1), Point("whole", 2), Point("whole", 3))
+POINTS += (Point("wide", 0), Point("wide", 1), Point("signed", 3), Point("whole", 0), Point("whole", 1), Point("whole", 2), Point("whole", 3))
+_LAST_WIDE = POINTS[6]
 NEEDED_POINTS = 3
 
 
@@ -369,20 +372,31 @@ def _exactly_equal(left: Node, right: Node) -> bool | None:
 
 def _agree_at_points(left: Node, right: Node, digits: int, budget: list[float]) -> bool:
     is_real = not (mentions(left, "const", "i") or mentions(right, "const", "i"))
+    needs_wide = _has_steps(left) or _has_steps(right)
     agreed, signed = 0, 0
     for point in POINTS:
-        if agreed >= NEEDED_POINTS and (signed or point.kind == "whole"):
+        if agreed >= NEEDED_POINTS and not needs_wide and (signed or point.kind == "whole"):
             return True
+        needs_wide = needs_wide and point is not _LAST_WIDE
         try:
             if not _agree(left, right, digits, point, budget, is_real=is_real):
                 return False
         except (UndefinedError, UndecidedError):
+            continue
+        except TooLargeError:
+            if point.kind != "wide" or not agreed:
+                raise
             continue
         agreed += 1
         signed += point.kind == "signed"
     if agreed:
         return True
     raise UndecidedError("no point at which both sides are real")
+
+
+def _has_steps(node: Node) -> bool:
+    """Tell whether an expression may agree with another near zero alone."""
+    return any(mentions(node, "call", name) for name in ("max", "min", "abs", "floor", "ceil"))
 
 
 def _agree(
