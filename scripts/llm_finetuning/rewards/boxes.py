@@ -16,7 +16,8 @@ _COMMAND = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _BARE = re.compile(r"\\[dt]?frac\s*\d\s*\d|\d[\d,.]*\d|\d|\\[A-Za-z]+\s*(?:\{[^{}]*\}\s*){0,2}|[^\s{}$\\]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _GAP = re.compile(
-    r"(?:[\s,;.:&(){}\[\]*]|\$|\\[()\[\],;:! ]|\\\\|\\q?quad|\\(?:text|mbox|mathrm|textrm)\s*\{|\b(?:and|or|and/or|also|either)\b)*", re.IGNORECASE
+    r"(?:[\s,;.:&(){}\[\]*]|\$|\\[()\[\],;:! ]|\\\\|\\q?quad|\\(?:text|mbox|mathrm|textrm)\s*\{|\b(?:and|or|and/or|also|either)\b)*",
+    re.IGNORECASE,
 )
 _WINDOW = 20_000  # characters before the last box in which a box around it is looked for
 _MAX_CHAIN = 200
@@ -101,7 +102,9 @@ def _outermost(text: str, begin: int) -> int:
 
 
 _MATH_SPACE = re.compile(r"(?:\s|\\[,;:! ]|~|\\q?quad(?![A-Za-z]))*")
-_DEGREE = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})(?:\s*\\(?:text|mathrm)\{[^{}]{0,12}\}|\s*[CF]\b)?|\\degree|\N{DEGREE SIGN}[CF]?")
+_DEGREE = re.compile(
+    r"\^\s*(?:\\circ|\{\s*\\circ\s*\})(?:\s*\\(?:text|mathrm)\{[^{}]{0,12}\}|\s*[CF]\b)?|\\degree|\N{DEGREE SIGN}[CF]?"
+)
 _PERCENT = re.compile(r"\\?%")
 _TEXT = re.compile(r"\\(?:text|mbox|mathrm|textrm|rm|hbox)\s*\{([^{}]*)\}(?:\s*\^\s*(?:\{\s*-?\d\s*\}|-?\d))?")
 _CHANGES = re.compile(
@@ -110,7 +113,10 @@ _CHANGES = re.compile(
 _SPACED_CHANGES = re.compile(
     r"\^|\\(?:cdot|times|div|frac|dfrac|sqrt|pi|pm|mp|binom)(?![A-Za-z])|[*/+\-\u2212\u00d7\u00f7]\s*(?:\d|\\(?!\]|\))[A-Za-z]|[A-Za-z](?![A-Za-z]))"
 )
-_HEDGE = re.compile(r"[\s,;$]*(?:\\[)\]])?\s*(?:\\(?:text|mbox)\s*\{\s*)?\b(?:or|and/or)\b\s*\}?\s*(?:maybe|perhaps|possibly|even|else|also)?\s*[-$\\(]*\s*[\dA-Z\\]", re.IGNORECASE)
+_HEDGE = re.compile(
+    r"[\s,;$]*(?:\\[)\]])?\s*(?:\\(?:text|mbox)\s*\{\s*)?\b(?:or|and/or)\b\s*\}?\s*(?:maybe|perhaps|possibly|even|else|also)?\s*[-$\\(]*\s*[\dA-Z\\]",
+    re.IGNORECASE,
+)
 _UNIT_WORD = re.compile(r"([A-Za-z]+(?:\s*/\s*[A-Za-z]+)?(?:\^\{?\d\}?)?)\s*(?=[.,;:!?)$*]|\\[)\]]|$)", re.MULTILINE)
 _LEAVES_MATH = re.compile(r"\s*(?:\$+|\\[)\]])")
 
@@ -152,7 +158,9 @@ def _is_in_math(text: str, begin: int) -> bool:
 _CHANGED_BEFORE = re.compile(
     r"(?:\\(?:cdot|times|sqrt|pm|mp|div|frac|dfrac|neg|not|neq|ne|sin|cos|tan|ln|log)|[\^_/+\u2212]|\d|\\sqrt\s*(?:\[\d+\])?\s*\{|[\^_]\s*\{|\\[dt]?frac\s*\{|\\[dt]?frac\s*\{[^{}]*\}\s*\{|(?<!\*)\*)\s*$"
 )
-_NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\brather than|\binstead of)\s+(?:equal\s+to\s+|be\s+)?[$\\(\[]*\s*$", re.IGNORECASE)
+_NEGATED = re.compile(
+    r"(?:\bnot|n't|\bnever|\brather than|\binstead of)\s+(?:equal\s+to\s+|be\s+)?[$\\(\[]*\s*$", re.IGNORECASE
+)
 _MINUS = re.compile(r"(?P<before>(?:^|.|\n))(?P<gap>[ \t]*)-(?P<space>[ \t]*)$", re.DOTALL)
 
 
@@ -162,7 +170,11 @@ def _before(text: str, begin: int) -> str:
     if _NEGATED.search(head):
         return "negated"
     bare = head.rstrip()
-    if _CHANGED_BEFORE.search(bare) and not (bare[-1:].isdigit() and bare != head) and not re.search(r"(?:^|\n)\s*[*+]$", bare):
+    if (
+        _CHANGED_BEFORE.search(bare)
+        and not (bare[-1:].isdigit() and bare != head)
+        and not re.search(r"(?:^|\n)\s*[*+]$", bare)
+    ):
         return "unclear"
     minus = _MINUS.search(head)
     if minus:

@@ -9,12 +9,16 @@ from llm_finetuning.rewards.maths.nodes import UnreadableError
 from llm_finetuning.rewards.maths.notation import clean
 
 _LETTER = r"(?P<letter>[A-J])"
-_ALONE = re.compile(
-    rf"(?:option|choice|answer)?\s*[(\[]?\s*{_LETTER}\s*[)\]]?\s*[.:]?", re.IGNORECASE
+_ALONE = re.compile(rf"(?:option|choice|answer)?\s*[(\[]?\s*{_LETTER}\s*[)\]]?\s*[.:]?", re.IGNORECASE)
+_WITH_TEXT = re.compile(
+    rf"(?:(?:option|choice|answer)\s+)?(?:[(\[]\s*{_LETTER}\s*[)\]]|(?P<plain>[A-J])\s*(?:[.):]|\s-\s|\s\N{{EN DASH}}\s))\s*(?P<text>\S.*)",
+    re.DOTALL,
 )
-_WITH_TEXT = re.compile(rf"(?:(?:option|choice|answer)\s+)?(?:[(\[]\s*{_LETTER}\s*[)\]]|(?P<plain>[A-J])\s*(?:[.):]|\s-\s|\s\N{{EN DASH}}\s))\s*(?P<text>\S.*)", re.DOTALL)
 _OTHER = re.compile(r"(?:\bor\b|\band\b|[,/&+;])\s*(?:option\s+|choice\s+)?[(\[]?\s*[A-J]\s*[)\]]?(?![A-Za-z'])")
-_IS_RIGHT = re.compile(rf"(?:option|choice|answer)?\s*[(\[]?{_LETTER}[)\]]?\s+is\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?", re.IGNORECASE)
+_IS_RIGHT = re.compile(
+    rf"(?:option|choice|answer)?\s*[(\[]?{_LETTER}[)\]]?\s+is\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,9 @@ def read_choice(gold: str) -> Choice | None:
     alone = re.fullmatch(r"[(\[]?\s*([A-J])\s*[)\]]?\.?", text)
     if alone:
         return Choice(alone[1], "")
-    named = re.fullmatch(r"[(\[]([A-J])[)\]]\s*[.:]?\s*(\S.*)", text, re.DOTALL) or re.fullmatch(r"([A-J])\s*[.:)]\s+(\S.*)", text, re.DOTALL)
+    named = re.fullmatch(r"[(\[]([A-J])[)\]]\s*[.:]?\s*(\S.*)", text, re.DOTALL) or re.fullmatch(
+        r"([A-J])\s*[.:)]\s+(\S.*)", text, re.DOTALL
+    )
     return Choice(named[1], named[2].strip()) if named else None
 
 

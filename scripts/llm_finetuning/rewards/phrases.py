@@ -18,7 +18,9 @@ _CHOSEN = re.compile(
     r"|\b(?:pick|guess)\s+is\s+(?:option\s+)?(?P<pick>[^\n]{1,80})",
     re.IGNORECASE,
 )
-_IS_RIGHT = re.compile(r"\b(?:option|choice|answer)\s+\(?(?P<letter>[A-J])\)?\s+is\s+(?:the\s+)?(?:correct|right|best)\b", re.IGNORECASE)
+_IS_RIGHT = re.compile(
+    r"\b(?:option|choice|answer)\s+\(?(?P<letter>[A-J])\)?\s+is\s+(?:the\s+)?(?:correct|right|best)\b", re.IGNORECASE
+)
 
 _SENTENCE_END = re.compile(
     r"\n|\.(?=[\s*_\"']|$)|;\s|\?|!(?=\s|$)|\s(?:because|since|which|where|whereas|so that|due to|as we|as can|as shown|i\.e\.|given that|if)\b"
@@ -63,7 +65,10 @@ def marked_answer(text: str, begin: int) -> str | None:
     return last["rest"].strip(" *_") if last else None
 
 
-_MARKED = re.compile(r"(?:^|\n)[ \t*_]*(?:\#{4}|(?:final[ \t]+)?answer[ \t*_]*[:=])[ \t*_]*(?P<rest>[-+$\\(\[]*[ \t]*[\d\\][^\n]{0,200})", re.IGNORECASE)
+_MARKED = re.compile(
+    r"(?:^|\n)[ \t*_]*(?:\#{4}|(?:final[ \t]+)?answer[ \t*_]*[:=])[ \t*_]*(?P<rest>[-+$\\(\[]*[ \t]*[\d\\][^\n]{0,200})",
+    re.IGNORECASE,
+)
 
 
 def cut_answer(rest: str) -> str:
@@ -74,7 +79,12 @@ def cut_answer(rest: str) -> str:
         if formulas is not None:
             return formulas
     end = _SENTENCE_END.search(rest)
-    while end is not None and end.group() == "." and re.search(r"\b[ap]\.?m?$", rest[: end.start()]) and re.match(r"\.?\s*m\.", rest[end.start() + 1 :]):
+    while (
+        end is not None
+        and end.group() == "."
+        and re.search(r"\b[ap]\.?m?$", rest[: end.start()])
+        and re.match(r"\.?\s*m\.", rest[end.start() + 1 :])
+    ):
         end = _SENTENCE_END.search(rest, end.end())
     if end is not None and end.group() == "?":
         return ""
@@ -114,7 +124,10 @@ def _inside(match: re.Match[str]) -> str:
     return next(part for part in match.groups() if part is not None)
 
 
-_CONNECTIVE = re.compile(r"^(?:so|thus|hence|therefore|then|finally|\\therefore|\u2234)\b[,:]?\s*(?:we\s+(?:get|have|find|obtain)(?:\s+that)?\s*:?\s*)?", re.IGNORECASE)
+_CONNECTIVE = re.compile(
+    r"^(?:so|thus|hence|therefore|then|finally|\\therefore|\u2234)\b[,:]?\s*(?:we\s+(?:get|have|find|obtain)(?:\s+that)?\s*:?\s*)?",
+    re.IGNORECASE,
+)
 _FORMULA_LINE = re.compile(r"(?:\$\$?[^$]+\$\$?|\\\(.+\\\)|\\\[.+\\\])[.,!]?", re.DOTALL)
 _PLAIN_FORMULA = re.compile(r"(?:[A-Za-z](?:\([a-z]\))?\s*=\s*)?[-+\u2212(\[{\\$\u20ac\u00a3\u221a\d.][^\n]{0,80}")
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{4,}")

@@ -125,7 +125,9 @@ _WHOLE_TEXT = re.compile(r"\\(?:text|mbox|mathrm|textrm|textbf|mathbf|textit|tex
 _CONNECTIVE = re.compile(r"\\(?:text|mbox|mathrm|textrm|hbox|textbf|textit)\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
 _SCALE_GROUP = re.compile(r"\\(?:text|mbox|mathrm|textrm)\s*\{\s*(hundred|thousand|million|billion|trillion)\s*\}")
 # A segment is named by its ends with or without a line over them; a vector by its letter.
-_SEGMENT = re.compile(r"\\(?:overline|overrightarrow|overleftrightarrow|vec|widehat|bar)\s*\{\s*([A-Z]{2,3})\s*\}|\\vec\s*\{?\s*([a-z])\s*\}?")
+_SEGMENT = re.compile(
+    r"\\(?:overline|overrightarrow|overleftrightarrow|vec|widehat|bar)\s*\{\s*([A-Z]{2,3})\s*\}|\\vec\s*\{?\s*([a-z])\s*\}?"
+)
 _BASED = re.compile(r"\(\s*(\d+)\s*\)_")
 _SINGLE_LETTERS = re.compile(r"[A-Za-z](?:,? (?:and|or) [A-Za-z])+")
 _LETTERS_ONLY = re.compile(r"[A-Za-z][A-Za-z'.-]*(?:[ -][A-Za-z'.-]+)*")
@@ -137,8 +139,19 @@ _CUT = re.compile(
 _OPEN = frozenset(["(", "[", "{", "\\{", "\\langle", "\\lfloor", "\\lceil"])
 _CLOSE = frozenset([")", "]", "}", "\\}", "\\rangle", "\\rfloor", "\\rceil"])
 _SEPARATORS = frozenset([",", ";", "and", "or", "\\lor", "\\land"])
-_RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|sim|simeq|cong|notin|to|rightarrow)(?![A-Za-z])|<=|>=|!=|==|=<|[<>=]|(?<![A-Za-z\\])in(?![A-Za-z])")
-_OPERATORS = {"\\le": "<=", "\\ge": ">=", "\\ne": "!=", "\\in": "in", "in": "in", "==": "=", "=<": "<=", "\\approx": "~"}
+_RELATION = re.compile(
+    r"\\(?:le|ge|ne|in|approx|equiv|sim|simeq|cong|notin|to|rightarrow)(?![A-Za-z])|<=|>=|!=|==|=<|[<>=]|(?<![A-Za-z\\])in(?![A-Za-z])"
+)
+_OPERATORS = {
+    "\\le": "<=",
+    "\\ge": ">=",
+    "\\ne": "!=",
+    "\\in": "in",
+    "in": "in",
+    "==": "=",
+    "=<": "<=",
+    "\\approx": "~",
+}
 _OPERATORS |= {"\\simeq": "~", "\\cong": "~", "\\sim": "~", "\\equiv": "\\equiv"}
 _MOD = re.compile(
     r"^(?P<value>.*?)\s*(?:\\pmod\s*(?P<a>\{[^{}]*\}|\d|\w)|\\(?:bmod|mod)\s*(?P<b>.+)"
@@ -155,7 +168,9 @@ _NAME = re.compile(
     r"|(?P<derivative>\\frac\s*\{\s*d\s*(?:\^\s*\{?2\}?)?\s*\w?(?:\s*\(\w\))?\s*\}\s*\{\s*d\s*\w(?:\s*\^\s*\{?2\}?)?\s*\}|d\w\s*/\s*d\w)|(?P<accent>\\(?:vec|overrightarrow|overline|hat|bar|mathbf|bm|boldsymbol|angle|triangle|mathrm|text|operatorname)\s*(?:\{[^{}]*\}|\w+)(?:_\w|_\{\w+\})?)"
     r"|(?P<norm>\|\s*\w+\s*\|)|(?P<measure>m?\s*\\angle\s*[A-Z]{1,3})|(?P<many>\(\s*[a-zA-Z](?:_\w)?(?:\s*,\s*[a-zA-Z](?:_\w)?)+\s*\))"
 )
-_NAMED_SETS = re.compile(r"\\(?:mathbb|mathbf|mathcal)\s*\{?\s*([RZNQC])\s*\}?|(?<![A-Za-z])(?:all real numbers|all reals|the real numbers)(?![A-Za-z])")
+_NAMED_SETS = re.compile(
+    r"\\(?:mathbb|mathbf|mathcal)\s*\{?\s*([RZNQC])\s*\}?|(?<![A-Za-z])(?:all real numbers|all reals|the real numbers)(?![A-Za-z])"
+)
 _EMPTY = re.compile(r"\\emptyset|\\\{\s*\\\}|\{\s*\}")
 _DOTS = "..."
 _NOTHING = frozenset(["nan", "none", "null"])
@@ -221,7 +236,9 @@ def _plain_number(text: str) -> Scalar | None:
     literal = text.replace(",", "").replace(" ", "")
     value = decimal_value(literal.lstrip("+-"))
     digits = len(literal.lstrip("+-").replace(".", "").lstrip("0")) if "." in literal else 0
-    return Scalar(number(-value if literal[0] == "-" else value, literal.lstrip("+")), digits=digits, has_commas="," in text)
+    return Scalar(
+        number(-value if literal[0] == "-" else value, literal.lstrip("+")), digits=digits, has_commas="," in text
+    )
 
 
 def _unwrapped(text: str) -> str:
@@ -380,10 +397,14 @@ def _listed(pieces: Sequence[str], separators: Sequence[str], depth: int) -> Val
     kept = [piece for piece in pieces if piece]
     if not kept or len(kept) > MAX_ITEMS:
         raise TooLargeError("too many items") if kept else UnreadableError("nothing but separators")
-    if len(kept) < len(pieces) - sum(one == "," and other in {"and", "or"} for one, other in zip(separators, separators[1:], strict=False)):
+    if len(kept) < len(pieces) - sum(
+        one == "," and other in {"and", "or"} for one, other in zip(separators, separators[1:], strict=False)
+    ):
         raise UnreadableError("an empty item")
     if any(piece == _DOTS for piece in kept):
-        return Group("series", tuple(Words(_DOTS) if piece == _DOTS else read_answer(piece, depth + 1) for piece in kept))
+        return Group(
+            "series", tuple(Words(_DOTS) if piece == _DOTS else read_answer(piece, depth + 1) for piece in kept)
+        )
     items = [read_answer(piece, depth + 1) for piece in kept]
     if any(isinstance(item, Words) for item in items) and not all(isinstance(item, Words) for item in items):
         # Prose with a comma in it is one text, unless every part of it is an answer of its own.
@@ -497,7 +518,10 @@ def _relation(text: str, depth: int) -> Value | None:
     if operators == ["!="]:
         left, right = expression(pieces[0]), expression(pieces[1])
         if left.kind == "var" and not variables(right):
-            return Region((Span(None, right, has_low=False, has_high=False), Span(right, None, has_low=False, has_high=False)), left.name)
+            return Region(
+                (Span(None, right, has_low=False, has_high=False), Span(right, None, has_low=False, has_high=False)),
+                left.name,
+            )
         return Relation("!=", left, right)
     raise UnsupportedError("a mixed relation")
 
@@ -543,7 +567,9 @@ def _name_of(text: str) -> str:
     match = _NAME.fullmatch(text.strip())
     if match is None:
         return ""
-    plain = re.sub(r"\\(?:vec|overrightarrow|overline|hat|bar|mathbf|bm|boldsymbol|mathrm|text|operatorname)|[\s{}]", "", text)
+    plain = re.sub(
+        r"\\(?:vec|overrightarrow|overline|hat|bar|mathbf|bm|boldsymbol|mathrm|text|operatorname)|[\s{}]", "", text
+    )
     if match["derivative"]:
         plain = plain.replace("\\frac", "").replace("/", "").replace("^", "")
         first = re.fullmatch(r"d([a-z])d[a-z]", plain)
@@ -614,13 +640,25 @@ def _inequality(pieces: Sequence[str], operators: Sequence[str]) -> Value:
 
 
 def _between(nodes: Sequence[Node], signs: Sequence[str]) -> Value:
-    if len(nodes) == 3 and nodes[1].kind == "call" and nodes[1].name == "abs" and signs[0] == "<" and nodes[0].number == 0:  # noqa: PLR2004  0 < |x-a| < b
+    if (
+        len(nodes) == 3
+        and nodes[1].kind == "call"
+        and nodes[1].name == "abs"
+        and signs[0] == "<"
+        and nodes[0].number == 0
+    ):  # noqa: PLR2004  0 < |x-a| < b
         inner = _absolute(nodes[1], nodes[2], signs[1])
         if isinstance(inner, Region):
             centre = _centre(nodes[1].parts[0])
             if centre is not None:
                 span = inner.spans[0]
-                return Region((Span(span.low, centre, span.has_low, has_high=False), Span(centre, span.high, has_low=False, has_high=span.has_high)), inner.name)
+                return Region(
+                    (
+                        Span(span.low, centre, span.has_low, has_high=False),
+                        Span(centre, span.high, has_low=False, has_high=span.has_high),
+                    ),
+                    inner.name,
+                )
     raise UnsupportedError("a chain of inequalities")
 
 
@@ -652,17 +690,23 @@ def _absolute(left: Node, right: Node, sign: str) -> Value | None:
     closed = sign == "<="
     if inside:
         return Region((Span(low, high, closed, closed),), name)
-    return Region((Span(None, low, has_low=False, has_high=closed), Span(high, None, has_low=closed, has_high=False)), name)
+    return Region(
+        (Span(None, low, has_low=False, has_high=closed), Span(high, None, has_low=closed, has_high=False)), name
+    )
 
 
 def _ratio(pieces: Sequence[str]) -> Value:
     if any(piece == _DOTS for piece in pieces):
-        return Group("series", tuple(Words(_DOTS) if piece == _DOTS else Scalar(expression(piece)) for piece in pieces), "::")
+        return Group(
+            "series", tuple(Words(_DOTS) if piece == _DOTS else Scalar(expression(piece)) for piece in pieces), "::"
+        )
     return Ratio(tuple(expression(piece) for piece in pieces))
 
 
 _BRACKETED = re.compile(r"(?P<open>\\\{|\\langle|[(\[])(?P<inside>.*)(?P<close>\\\}|\\rangle|[)\]])", re.DOTALL)
-_BUILDER = re.compile(r"(?P<name>[A-Za-z](?:_\w)?(?:\s*(?:\\in|in)\s*\\mathbb\s*\{?\s*R\s*\}?)?)\s*(?:\||:)\s*(?P<rule>.*)", re.DOTALL)
+_BUILDER = re.compile(
+    r"(?P<name>[A-Za-z](?:_\w)?(?:\s*(?:\\in|in)\s*\\mathbb\s*\{?\s*R\s*\}?)?)\s*(?:\||:)\s*(?P<rule>.*)", re.DOTALL
+)
 
 
 def _bracketed(text: str, depth: int) -> Value | None:
@@ -687,7 +731,11 @@ def _bracketed(text: str, depth: int) -> Value | None:
         return None
     items = tuple(read_answer(piece.strip(), depth + 1) for piece in pieces)
     brackets = ("(" if opening == "\\langle" else opening) + (")" if closing == "\\rangle" else closing)
-    if opening == "[" and closing == "]" and all(isinstance(item, Group) and item.brackets == "[]" or isinstance(item, Region) for item in items):
+    if (
+        opening == "["
+        and closing == "]"
+        and all(isinstance(item, Group) and item.brackets == "[]" or isinstance(item, Region) for item in items)
+    ):
         rows = _rows_of(items)
         if rows is not None:
             return Matrix(rows)
@@ -722,7 +770,11 @@ def _cut_items(inside: str) -> tuple[list[str], list[str]]:
     pieces, separators = cut(inside, frozenset([",", ";"]))
     if ", " in inside or "," not in inside:
         return pieces, separators
-    loose = [part for piece in pieces for part in (re.split(r"(?<=\d),(?=\d{3}(?!\d))", piece) if "(" not in piece and "{" not in piece else [piece])]
+    loose = [
+        part
+        for piece in pieces
+        for part in (re.split(r"(?<=\d),(?=\d{3}(?!\d))", piece) if "(" not in piece and "{" not in piece else [piece])
+    ]
     return loose, [","] * (len(loose) - 1)
 
 
@@ -737,7 +789,13 @@ def _set(inside: str, depth: int) -> Value:
         return Group("set", ())
     pieces, _ = _cut_items(inside)
     if any(piece.strip() == _DOTS for piece in pieces):
-        return Group("series", tuple(Words(_DOTS) if piece.strip() == _DOTS else read_answer(piece.strip(), depth + 1) for piece in pieces), "{}")
+        return Group(
+            "series",
+            tuple(
+                Words(_DOTS) if piece.strip() == _DOTS else read_answer(piece.strip(), depth + 1) for piece in pieces
+            ),
+            "{}",
+        )
     if len(pieces) == 1 and cut(inside, _SEPARATORS)[1]:
         pieces = cut(inside, _SEPARATORS)[0]
     items = [read_answer(piece.strip(), depth + 1) for piece in pieces]
@@ -752,7 +810,10 @@ def _without(text: str, depth: int) -> Value | None:
     pieces, found = cut(text, frozenset(["\\setminus"]))
     if len(found) != 1:
         return None
-    base, taken = as_region(read_answer(pieces[0].strip(), depth + 1)), as_region(read_answer(pieces[1].strip(), depth + 1))
+    base, taken = (
+        as_region(read_answer(pieces[0].strip(), depth + 1)),
+        as_region(read_answer(pieces[1].strip(), depth + 1)),
+    )
     if base is None or taken is None or base.spans != (Span(None, None, has_low=False, has_high=False),):
         raise UnsupportedError("a difference of sets")
     from llm_finetuning.rewards.maths.comparison import around
@@ -774,7 +835,8 @@ def _closes_last(text: str) -> bool:
 
 
 _MATRIX = re.compile(
-    r"(?P<before>.*?)(?:[(\[]\s*)?\\begin\s*\{(?P<kind>[pbBvV]?matrix|array|smallmatrix|psmallmatrix|bsmallmatrix)\*?\}(?:\s*\{[clr| ]*\})?(?P<body>.*?)\\end\s*\{(?P=kind)\*?\}\s*[)\]]?", re.DOTALL
+    r"(?P<before>.*?)(?:[(\[]\s*)?\\begin\s*\{(?P<kind>[pbBvV]?matrix|array|smallmatrix|psmallmatrix|bsmallmatrix)\*?\}(?:\s*\{[clr| ]*\})?(?P<body>.*?)\\end\s*\{(?P=kind)\*?\}\s*[)\]]?",
+    re.DOTALL,
 )
 
 
@@ -823,7 +885,11 @@ def _encloses(tokens: Sequence[object]) -> bool:
 
 
 def _digits(node: Node) -> int:
-    return len(node.name.lstrip("-").replace(".", "").lstrip("0")) if node.kind == "num" and "." in node.name and "e" not in node.name.lower() else 0
+    return (
+        len(node.name.lstrip("-").replace(".", "").lstrip("0"))
+        if node.kind == "num" and "." in node.name and "e" not in node.name.lower()
+        else 0
+    )
 
 
 def _ungrouped(text: str) -> str:

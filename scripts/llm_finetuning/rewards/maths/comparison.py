@@ -78,7 +78,9 @@ def _with_matching_names(gold: Value, answer: Value) -> tuple[Value, Value]:
 def _spread(value: Named) -> Value:
     names = value.name.strip("()").split(",")
     if isinstance(value.value, Group) and value.value.kind == "tuple" and len(names) == len(value.value.items) > 1:
-        return Group("list", tuple(Named(name, item, None) for name, item in zip(names, value.value.items, strict=True)))
+        return Group(
+            "list", tuple(Named(name, item, None) for name, item in zip(names, value.value.items, strict=True))
+        )
     return value
 
 
@@ -242,7 +244,9 @@ def _groups(gold: Group, answer: Group, tolerance: Tolerance) -> bool:
         return False
     ordered = {"tuple", "series"}
     if gold.kind in ordered or answer.kind in ordered:
-        same_kind = gold.kind == answer.kind and (gold.brackets == answer.brackets or "<>" in {gold.brackets, answer.brackets})
+        same_kind = gold.kind == answer.kind and (
+            gold.brackets == answer.brackets or "<>" in {gold.brackets, answer.brackets}
+        )
         loose = {gold.kind, answer.kind} == {"series", "list"} or (gold.kind == answer.kind == "series")
         if not same_kind and not loose:
             return False
@@ -306,7 +310,9 @@ def _same_end(one: Node | None, other: Node | None) -> bool:
 def _normal(spans: Sequence[Span]) -> list[Span]:
     """Return the spans in order with touching ones joined; as they are where an end is no real constant."""
     try:
-        placed = sorted(((_place(span.low, -1), _place(span.high, 1), span) for span in spans), key=lambda part: part[:2])
+        placed = sorted(
+            ((_place(span.low, -1), _place(span.high, 1), span) for span in spans), key=lambda part: part[:2]
+        )
     except (UndefinedError, TooLargeError):
         return list(spans)
     joined: list[tuple[Any, Any, Span]] = []
@@ -391,7 +397,9 @@ def _words(gold: Words, answer: Words, tolerance: Tolerance) -> bool:
     if words.same_words(gold.text, answer.text):
         return True
     time = words.clock(gold.text)
-    return bool(time) and words.clock(answer.text) == time and None in {words.moment(gold.text), words.moment(answer.text)}
+    return (
+        bool(time) and words.clock(answer.text) == time and None in {words.moment(gold.text), words.moment(answer.text)}
+    )
 
 
 def _opaque(gold: Opaque, answer: Opaque, tolerance: Tolerance) -> bool:

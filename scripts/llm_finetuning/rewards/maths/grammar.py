@@ -38,7 +38,9 @@ _INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot", 
 _INVERSE |= {"sinh": "arsinh", "cosh": "arcosh", "tanh": "artanh"}
 _SEVERAL = frozenset(["max", "min", "gcd", "lcm", "binom"])
 _ACCENTS = frozenset(["\\vec", "\\overrightarrow", "\\hat", "\\overline", "\\bar", "\\tilde", "\\mathbb", "\\mathcal"])
-_UNSUPPORTED = frozenset(["\\int", "\\lim", "\\iint", "\\oint", "\\partial", "\\nabla", "\\infty", "\\to", "\\sup", "\\inf"])
+_UNSUPPORTED = frozenset(
+    ["\\int", "\\lim", "\\iint", "\\oint", "\\partial", "\\nabla", "\\infty", "\\to", "\\sup", "\\inf"]
+)
 _MEANINGLESS = frozenset(["\\displaystyle", "\\textstyle", "\\limits", "\\nolimits", "\\bigl", "\\bigr", "\\!"])
 _BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _BASES = range(2, 17)
@@ -453,9 +455,11 @@ class _Reader:
 
     def _starts_function(self) -> bool:
         text = self.text
-        return (self.kind == "word" and text in FUNCTIONS) or (
-            self.kind == "cmd" and text[1:] in FUNCTIONS and text != "\\sqrt"
-        ) or (self.kind == "op" and text in {"(", "["})
+        return (
+            (self.kind == "word" and text in FUNCTIONS)
+            or (self.kind == "cmd" and text[1:] in FUNCTIONS and text != "\\sqrt")
+            or (self.kind == "op" and text in {"(", "["})
+        )
 
     def _series(self, name: str) -> Node:
         r"""Read `\sum_{k=1}^{n} body`; the body is the product that follows."""
@@ -479,9 +483,15 @@ class _Reader:
 
 
 _ENDING = (
-    frozenset(["\\cdot", "\\times", "\\div", "\\ast", "\\pm", "\\mp", "\\cup", "\\cap", "\\in", "\\le", "\\ge", "\\leq"])
-    | frozenset(["\\geq", "\\ne", "\\neq", "\\lt", "\\gt", "\\approx", "\\equiv", "\\setminus", "\\mid", "\\to", "\\or"])
-    | frozenset(["\\rfloor", "\\rceil", "\\rvert", "\\rVert", "\\pmod", "\\mod", "\\bmod", "\\land", "\\lor", "\\wedge"])
+    frozenset(
+        ["\\cdot", "\\times", "\\div", "\\ast", "\\pm", "\\mp", "\\cup", "\\cap", "\\in", "\\le", "\\ge", "\\leq"]
+    )
+    | frozenset(
+        ["\\geq", "\\ne", "\\neq", "\\lt", "\\gt", "\\approx", "\\equiv", "\\setminus", "\\mid", "\\to", "\\or"]
+    )
+    | frozenset(
+        ["\\rfloor", "\\rceil", "\\rvert", "\\rVert", "\\pmod", "\\mod", "\\bmod", "\\land", "\\lor", "\\wedge"]
+    )
     | frozenset(["\\vee", "\\choose", "\\rangle", "\\circ", "\\degree", "\\prime", "\\quad", "\\ldots", "\\dots"])
     | frozenset(["\\cdots", "\\notin", "\\subset", "\\sim", "\\Rightarrow", "\\implies", "\\iff", "\\vdots", "\\colon"])
 )

@@ -161,7 +161,9 @@ def _integer(digits: str) -> int:
     return value
 
 
-_REPEATING = re.compile(r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?:\\(?:overline|bar|dot)\s*\{?\s*(?P<a>\d+)\s*\}?|\((?P<b>\d+)\))")
+_REPEATING = re.compile(
+    r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?:\\(?:overline|bar|dot)\s*\{?\s*(?P<a>\d+)\s*\}?|\((?P<b>\d+)\))"
+)
 _ENDLESS = re.compile(r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?P<again>(?P<a>\d)(?P=a){2,}|(?P<b>\d{2,12})(?P=b)+)(?:\\|\.)")
 _MAX_REPEATING = 200
 

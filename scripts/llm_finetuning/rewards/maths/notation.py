@@ -79,7 +79,9 @@ _GREEK_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda 
 for _name in _GREEK_NAMES.split():
     _SIGNS[unicodedata.lookup(f"GREEK SMALL LETTER {'LAMDA' if _name == 'lambda' else _name.upper()}")] = f"\\{_name} "
 for _name in ("gamma", "delta", "theta", "lamda", "xi", "pi", "sigma", "phi", "psi", "omega"):
-    _SIGNS[unicodedata.lookup(f"GREEK CAPITAL LETTER {_name.upper()}")] = f"\\{_name.replace('lamda', 'lambda').capitalize()} "
+    _SIGNS[unicodedata.lookup(f"GREEK CAPITAL LETTER {_name.upper()}")] = (
+        f"\\{_name.replace('lamda', 'lambda').capitalize()} "
+    )
 _TRANSLATION = str.maketrans(_SIGNS)
 
 _RAISED = {raised: plain for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}  # noqa: C416,RUF001  the signs themselves
@@ -88,11 +90,15 @@ _RAISED_RUN = re.compile(f"[{''.join(_RAISED)}]+")
 _LOWERED_RUN = re.compile(f"[{''.join(_LOWERED)}]+")
 _VULGAR = re.compile("(\\d?)([¼-¾⅐-⅞↉])")
 
-_SPACES = re.compile(r"(?<!\\)\\[,;:> ~]|~|\\q?quad(?![A-Za-z])|\\(?:hspace|vspace|phantom)\*?\{[^{}]*\}|\\thinspace|\\enspace|&nbsp;")
+_SPACES = re.compile(
+    r"(?<!\\)\\[,;:> ~]|~|\\q?quad(?![A-Za-z])|\\(?:hspace|vspace|phantom)\*?\{[^{}]*\}|\\thinspace|\\enspace|&nbsp;"
+)
 _SIZES = re.compile(
     r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\.?|\\!|\\displaystyle|\\textstyle|\\limits|\\nolimits|\\mathstrut"
 )
-_STYLE = re.compile(r"\\(?:large|Large|LARGE|huge|Huge|normalsize|small|bfseries|rmfamily|tfrac|dfrac|cfrac)(?![A-Za-z])")
+_STYLE = re.compile(
+    r"\\(?:large|Large|LARGE|huge|Huge|normalsize|small|bfseries|rmfamily|tfrac|dfrac|cfrac)(?![A-Za-z])"
+)
 _COLOUR = re.compile(r"\\(?:color|textcolor|colorbox)\s*(?:\[[^\]]*\])?\{[^{}]*\}")
 _SPELLINGS = re.compile(
     r"\\(?:lbrace|rbrace|leqslant|geqslant|leq|geq|neq|lt|gt|varnothing|lvert|rvert|mid|lbrack|rbrack|colon|dots|cdots"

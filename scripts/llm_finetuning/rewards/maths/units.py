@@ -65,8 +65,12 @@ NOT_UNITS = frozenset(
     "million billion trillion thousand hundred dozen".split()
 )
 
-_PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mbox|mathrm|textrm)\s*\{)?\s*(?:percent|per cent|pct)\s*\}?)\s*$", re.IGNORECASE)
-_DEGREE = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\circ)\s*(?:\\(?:text|mathrm|textrm|mbox)\s*\{\s*([CFK])\s*\}|([CFK]))?\s*$")
+_PERCENT = re.compile(
+    r"\s*(?:\\?%|(?:\\(?:text|mbox|mathrm|textrm)\s*\{)?\s*(?:percent|per cent|pct)\s*\}?)\s*$", re.IGNORECASE
+)
+_DEGREE = re.compile(
+    r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\circ)\s*(?:\\(?:text|mathrm|textrm|mbox)\s*\{\s*([CFK])\s*\}|([CFK]))?\s*$"
+)
 _TRIGONOMETRIC = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _POWER = r"(?:\s*\^\s*(?:\{\s*-?\d\s*\}|-?\d))?"
 _GROUP = r"\\(?:text|mbox|mathrm|textrm|rm|hbox|operatorname|textit|textbf|mathit|textsf|unit)\s*\{[^{}\\]*\}"
@@ -81,11 +85,21 @@ _WORDS = re.compile(
     + _POWER
     + r"))*)\s*$"
 )
-_CURRENCY = re.compile(r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z]))\s*(?=[\d.])")
+_CURRENCY = re.compile(
+    r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z]))\s*(?=[\d.])"
+)
 _TRAILING_CURRENCY = re.compile(r"(?<=\d)\s*(\\\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN})\s*$")
-_SIGN_NAMES = {"\\$": "dollar", "$": "dollar", "\N{EURO SIGN}": "euro", "\N{POUND SIGN}": "pound sterling", "\N{YEN SIGN}": "yen"}
+_SIGN_NAMES = {
+    "\\$": "dollar",
+    "$": "dollar",
+    "\N{EURO SIGN}": "euro",
+    "\N{POUND SIGN}": "pound sterling",
+    "\N{YEN SIGN}": "yen",
+}
 _SIGN_NAMES |= {"\\euro": "euro", "\\pounds": "pound sterling"}
-_ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*)?(?:\{?\s*\\(?:text|mathrm|textrm|mbox)\s*\{\s*(?:st|nd|rd|th)\s*\}\s*\}?|\{\s*(?:st|nd|rd|th)\s*\}|(?:st|nd|rd|th))\s*$")
+_ORDINAL = re.compile(
+    r"(?<=\d)\s*(?:\^\s*)?(?:\{?\s*\\(?:text|mathrm|textrm|mbox)\s*\{\s*(?:st|nd|rd|th)\s*\}\s*\}?|\{\s*(?:st|nd|rd|th)\s*\}|(?:st|nd|rd|th))\s*$"
+)
 _VALUE_END = re.compile(r"[\d)}\]|]\s*$|\\(?:pi|infty)\s*$|(?<![A-Za-z])(?:pi|[a-z])\s*$")
 _MAX_UNIT = 60
 _MAX_WORDS = 4
@@ -119,7 +133,12 @@ def split_unit(text: str) -> tuple[str, str]:
     if ordinal:
         return head + tail[: ordinal.start()], ""
     degree = _DEGREE.search(tail)
-    if degree and not _TRIGONOMETRIC.search(text) and text.count("\\circ") == 1 and head + tail[: degree.start()].strip():
+    if (
+        degree
+        and not _TRIGONOMETRIC.search(text)
+        and text.count("\\circ") == 1
+        and head + tail[: degree.start()].strip()
+    ):
         scale = degree[1] or degree[2]
         return head + tail[: degree.start()], f"degree {scale}" if scale else "degree"
     groups = _GROUPS.search(tail)
@@ -163,13 +182,20 @@ def _is_unit(unit: str, *, spaced: bool, after: str) -> bool:
 def _spelled(groups: str) -> str:
     """Return the canonical unit of LaTeX text groups; '' where the words say something else."""
     fraction = groups.lstrip().startswith("\\frac")
-    plain = re.sub(r"\\frac|\\(?:text|mbox|mathrm|textrm|rm|hbox|operatorname|textit|textbf|mathit|textsf|unit)\s*", "", groups)
+    plain = re.sub(
+        r"\\frac|\\(?:text|mbox|mathrm|textrm|rm|hbox|operatorname|textit|textbf|mathit|textsf|unit)\s*", "", groups
+    )
     if fraction:
         plain = re.sub(r"\}\s*\}\s*\{\s*\{", "}/{", plain)
     plain = plain.replace("{", " ").replace("}", " ").replace("\\cdot", "*").replace("\\times", "*")
     plain = re.sub(r"\s*\^\s*(-?\d)\s*", r"^\1 ", plain).strip(" .,;()")
     words = [re.split(r"[\^./*]", part)[0].lower().strip("()") for part in plain.split()]
-    if not words or len(words) > _MAX_WORDS or any(word in NOT_UNITS for word in words) or re.search(r"\d", re.sub(r"\^-?\d", "", plain)):
+    if (
+        not words
+        or len(words) > _MAX_WORDS
+        or any(word in NOT_UNITS for word in words)
+        or re.search(r"\d", re.sub(r"\^-?\d", "", plain))
+    ):
         return ""
     return canonical(plain)
 

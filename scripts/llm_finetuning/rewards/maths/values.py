@@ -64,7 +64,15 @@ class Point:
 
 
 POINTS = (Point("positive", 0), Point("signed", 0), Point("signed", 1), Point("positive", 1), Point("signed", 2))
-POINTS += (Point("wide", 0), Point("wide", 1), Point("signed", 3), Point("whole", 0), Point("whole", 1), Point("whole", 2), Point("whole", 3))
+POINTS += (
+    Point("wide", 0),
+    Point("wide", 1),
+    Point("signed", 3),
+    Point("whole", 0),
+    Point("whole", 1),
+    Point("whole", 2),
+    Point("whole", 3),
+)
 _LAST_WIDE = POINTS[6]
 NEEDED_POINTS = 3
 
@@ -460,7 +468,10 @@ def _proportional(left: Node, right: Node, digits: int, point: Point, budget: li
         if differences[0] > 1e-6:  # noqa: PLR2004  far from proportional
             return False
     context = _context()
-    return bool(differences[1] <= max(differences[0], context.mpf(10) ** -(40 + digits)) * context.mpf(10) ** (-(50 + digits) // 2))
+    return bool(
+        differences[1]
+        <= max(differences[0], context.mpf(10) ** -(40 + digits)) * context.mpf(10) ** (-(50 + digits) // 2)
+    )
 
 
 def real_value(node: Node, digits: int = 30, coordinates: Mapping[str, Fraction] | None = None) -> Any:

@@ -3,23 +3,43 @@
 import re
 from fractions import Fraction
 
-_TEXT_GROUP = re.compile(r"\\(?:text|mbox|mathrm|textrm|textbf|textit|mathbf|mathit|hbox|operatorname|texttt|textsf|emph|underline|bf|rm)\s*\{([^{}]*)\}")
+_TEXT_GROUP = re.compile(
+    r"\\(?:text|mbox|mathrm|textrm|textbf|textit|mathbf|mathit|hbox|operatorname|texttt|textsf|emph|underline|bf|rm)\s*\{([^{}]*)\}"
+)
 _ARTICLES = re.compile(r"^(?:the|an?)\s+(?=\w{2})")
 _QUOTES = re.compile(r"^[\"'`]+|[\"'`]+$")
 _SENTENCE = re.compile(
     r"^(?:so|thus|hence|therefore|then|finally)?,?\s*(?:the|it|its|this|that|our|my)\b[\w\s]{0,40}?\b(?:is|are|was|were|equals|equal to|would be|will be|must be)\s+(?:indeed\s+|simply\s+|just\s+|a\s+|an\s+|the\s+)?(?P<rest>.+)$"
 )
-_NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|isn't|aren't|wasn't|cannot|can't|or|either|maybe|perhaps|possibly|except|but)\b")
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|neither|nor|isn't|aren't|wasn't|cannot|can't|or|either|maybe|perhaps|possibly|except|but)\b"
+)
 _MAX_WORDS_LENGTH = 400
 
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_SMALL = {word: value for value, word in enumerate(_UNITS)} | {word: 10 * (place + 2) for place, word in enumerate(_TENS)}
+_SMALL = {word: value for value, word in enumerate(_UNITS)} | {
+    word: 10 * (place + 2) for place, word in enumerate(_TENS)
+}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SCALED = re.compile(r"^(?P<value>.*[\d)}])\s*(?P<scale>hundred|thousand|million|billion|trillion)\b\s*(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
-_ORDINALS = dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), range(1, 13), strict=True))
+SCALED = re.compile(
+    r"^(?P<value>.*[\d)}])\s*(?P<scale>hundred|thousand|million|billion|trillion)\b\s*(?P<rest>.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_ORDINALS = dict(
+    zip(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(),
+        range(1, 13),
+        strict=True,
+    )
+)
 
-_MONTHS = {name[:3]: place + 1 for place, name in enumerate("january february march april may june july august september october november december".split())}
+_MONTHS = {
+    name[:3]: place + 1
+    for place, name in enumerate(
+        "january february march april may june july august september october november december".split()
+    )
+}
 _MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _DATES = (
