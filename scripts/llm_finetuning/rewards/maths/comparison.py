@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from llm_finetuning.rewards.maths import words
-from llm_finetuning.rewards.maths.answers import (
+from llm_finetuning.rewards.maths.exact import UndefinedError, exact_value
+from llm_finetuning.rewards.maths.forms import (
     Group,
     Matrix,
     Named,
@@ -20,13 +21,13 @@ from llm_finetuning.rewards.maths.answers import (
     Relation,
     Residue,
     Scalar,
-    Span,
     Value,
     Words,
     as_region,
+    is_infinite,
 )
-from llm_finetuning.rewards.maths.exact import UndefinedError, exact_value
-from llm_finetuning.rewards.maths.nodes import Node, TooLargeError, number, variables
+from llm_finetuning.rewards.maths.nodes import Node, variables
+from llm_finetuning.rewards.maths.regions import same_region
 from llm_finetuning.rewards.maths.values import UndecidedError, are_equal, ratio, real_value
 
 RIGHT_DIGITS = 10  # of a decimal that stands for a value without an end
@@ -149,8 +150,8 @@ def _numbers(gold: Scalar, answer: Scalar, tolerance: Tolerance) -> bool:
     one, other = gold.node, answer.node
     if _has_other_base(one, other):
         return False
-    if _is_infinite(one) or _is_infinite(other):
-        return _is_infinite(one) and _is_infinite(other) and _sign(one) == _sign(other)
+    if is_infinite(one) or is_infinite(other):
+        return is_infinite(one) and is_infinite(other) and _sign(one) == _sign(other)
     if gold.unit == "degree" and answer.unit != "degree" and _mentions_pi(other):
         return False
     free, extra = variables(one), variables(other) - variables(one)
@@ -205,10 +206,6 @@ def _has_other_base(one: Node, other: Node) -> bool:
 
 def _base(node: Node) -> str:
     return node.name.partition(":")[0] if node.name.startswith("base") else ""
-
-
-def _is_infinite(node: Node) -> bool:
-    return (node.kind == "const" and node.name == "inf") or (node.kind == "neg" and _is_infinite(node.parts[0]))
 
 
 def _sign(node: Node) -> int:
@@ -284,62 +281,7 @@ def _as_regions(gold: Value, answer: Value) -> bool:
     if not (isinstance(gold, Region) or isinstance(answer, Region)):
         return False
     one, other = as_region(gold), as_region(answer)
-    return one is not None and other is not None and _regions(one, other, EXACT)
-
-
-def _regions(gold: Region, answer: Region, tolerance: Tolerance) -> bool:
-    del tolerance
-    if gold.name and answer.name and gold.name != answer.name:
-        return False
-    one, other = _normal(gold.spans), _normal(answer.spans)
-    return len(one) == len(other) and all(_same_span(first, second) for first, second in zip(one, other, strict=True))
-
-
-def _same_span(one: Span, other: Span) -> bool:
-    return (
-        (one.has_low, one.has_high) == (other.has_low, other.has_high)
-        and _same_end(one.low, other.low)
-        and _same_end(one.high, other.high)
-    )
-
-
-def _same_end(one: Node | None, other: Node | None) -> bool:
-    return one is other if one is None or other is None else are_equal(one, other)
-
-
-def _normal(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans in order with touching ones joined; as they are where an end is no real constant."""
-    try:
-        placed = sorted(
-            ((_place(span.low, -1), _place(span.high, 1), span) for span in spans), key=lambda part: part[:2]
-        )
-    except (UndefinedError, TooLargeError):
-        return list(spans)
-    joined: list[tuple[Any, Any, Span]] = []
-    for low, high, span in placed:
-        if joined and _touch(joined[-1], low, span):
-            before_low, before_high, before = joined[-1]
-            if high > before_high or (high == before_high and span.has_high):
-                joined[-1] = (before_low, high, Span(before.low, span.high, before.has_low, span.has_high))
-        else:
-            joined.append((low, high, span))
-    return [span for _, _, span in joined]
-
-
-def _touch(before: tuple[Any, Any, Span], low: Any, span: Span) -> bool:
-    return bool(low < before[1] or (low == before[1] and (before[2].has_high or span.has_low)))
-
-
-def _place(end: Node | None, side: int) -> Any:
-    return side * float("inf") if end is None else real_value(end)
-
-
-def around(points: Sequence[Node]) -> tuple[Span, ...]:
-    """Return the spans of the line without some points, in order."""
-    ends = [span.low for span in _normal([Span(point, point, has_low=True, has_high=True) for point in points])]
-    lows: list[Node | None] = [None, *ends]
-    highs: list[Node | None] = [*ends, None]
-    return tuple(Span(low, high, has_low=False, has_high=False) for low, high in zip(lows, highs, strict=True))
+    return one is not None and other is not None and same_region(one, other)
 
 
 def _matrices(gold: Matrix, answer: Matrix, tolerance: Tolerance) -> bool:
@@ -417,16 +359,10 @@ def _never(gold: Value, answer: Value, tolerance: Tolerance) -> bool:
     return False
 
 
-def _number_words(gold: Value, answer: Value, tolerance: Tolerance) -> bool:
-    """Compare a number with a sentence that ends in it (`the total is 5`)."""
-    del gold, answer, tolerance
-    return False
-
-
 _BY_TYPE: dict[tuple[type, type], Callable[[Any, Any, Tolerance], bool]] = {
     (Scalar, Scalar): _scalars,
     (Group, Group): _groups,
-    (Region, Region): _regions,
+    (Region, Region): lambda gold, answer, _: same_region(gold, answer),
     (Matrix, Matrix): _matrices,
     (Residue, Residue): _residues,
     (Residue, Scalar): _residue_and_number,
@@ -437,8 +373,6 @@ _BY_TYPE: dict[tuple[type, type], Callable[[Any, Any, Tolerance], bool]] = {
     (Scalar, Group): _never,
     (Group, Scalar): _never,
 }
-
-_ROUNDED = Fraction(1)
 
 
 def agree_in_chain(values: Sequence[Value], operators: Sequence[str]) -> bool:
@@ -461,6 +395,3 @@ def _roughly(one: Node, other: Node) -> bool:
         return False
     name = other.name.partition(".")[2] if other.kind == "num" else ""
     return bool(abs(real_value(Node("add", (one, Node("neg", (other,)))))) <= 10.0 ** -len(name))
-
-
-NOTHING = number(0)

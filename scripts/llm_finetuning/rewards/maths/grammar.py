@@ -259,11 +259,11 @@ class _Reader:
         if self.text == "{" and self.kind == "op":
             return self.bracketed()
         if self.kind == "num":
-            digits, *rest = self.text
-            if digits == "." or (rest and rest[0] == "."):
+            digits, rest = self.text[0], self.text[1:]
+            if digits == "." or rest.startswith("."):
                 raise UnreadableError("a decimal without braces")
             if rest:
-                left = Token("num", "".join(rest))
+                left = Token("num", rest)
                 self.tokens = [*self.tokens[: self.place], Token("num", digits), left, *self.tokens[self.place + 1 :]]
             self.place += 1
             return number(int(digits), digits)

@@ -4,9 +4,10 @@ import functools
 from dataclasses import dataclass
 
 from llm_finetuning.rewards.maths import comparison
-from llm_finetuning.rewards.maths.answers import Opaque, Value, Words, read_answer
+from llm_finetuning.rewards.maths.answers import read_answer
 from llm_finetuning.rewards.maths.comparison import EXACT, Tolerance
 from llm_finetuning.rewards.maths.exact import UndefinedError
+from llm_finetuning.rewards.maths.forms import Opaque, Value, Words
 from llm_finetuning.rewards.maths.nodes import TooLargeError, UnreadableError
 from llm_finetuning.rewards.maths.notation import clean
 from llm_finetuning.rewards.maths.values import UndecidedError
