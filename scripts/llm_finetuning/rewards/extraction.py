@@ -18,7 +18,7 @@ from llm_finetuning.rewards.phrases import bare_answer, cut_answer, marked_answe
 
 # Digits with optional thousands commas, sign and decimals; not the middle of a word or of a longer number.
 _NUMBER = re.compile(r"(?<![\w.,])[-+\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)")
-_ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_ANSWER_MARK = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _ANSWER_OPEN = re.compile(r"<answer>", re.IGNORECASE)
 
 
@@ -60,8 +60,14 @@ def _hash_marks(text: str) -> Extracted:
 
 def _answer_tag(text: str) -> Extracted:
     """Read the one `<answer>` element; several with different contents conflict."""
-    contents = [match.group(1).strip() for match in _ANSWER_TAG.finditer(text)]
-    opened = len(_ANSWER_OPEN.findall(text))
+    contents, begins, opened = [], -1, 0
+    for mark in _ANSWER_MARK.finditer(text):
+        if not mark.group(1):
+            opened += 1
+            begins = mark.end() if begins < 0 else begins
+        elif begins >= 0:
+            contents.append(text[begins : mark.start()].strip())
+            begins = -1
     if opened > len(contents):
         return Extracted(None, "unclosed")
     if len(set(contents)) > 1:

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from llm_finetuning.rewards.maths.nodes import Node, TooLargeError
+from llm_finetuning.rewards.maths.nodes import Node, TooLargeError, mentions
 
 MAX_BITS = 60_000  # of a numerator or denominator; 1/2004! has 19,100
 MAX_TERMS = 10_000  # of a sum
+MAX_NESTED_TERMS = 20  # of a sum around a sum
 MAX_ROOT = 64
 
 _MAX_FACTORIAL = 5_000
@@ -147,7 +148,8 @@ def _series(node: Node, bound: Mapping[str, Fraction]) -> Fraction | None:
     low, high = (exact_value(part, bound) for part in node.parts[:2])
     if low is None or high is None or low.denominator != 1 or high.denominator != 1:
         return None
-    if high - low > MAX_TERMS:
+    nested = mentions(node.parts[2], "sum") or mentions(node.parts[2], "prod")
+    if high - low > (MAX_NESTED_TERMS if nested else MAX_TERMS):
         raise TooLargeError("too many terms")
     total = Fraction(node.kind == "prod")
     for index in range(int(low), int(high) + 1):

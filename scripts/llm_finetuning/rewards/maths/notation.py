@@ -141,6 +141,7 @@ _SPELLED = {
 _GROUPED = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\,|\{\\,\}|\\;|\\ )(?=\d{3}(?!\d))")
 _DELIMITERS = re.compile(r"(?<!\\)\\[()\[\]]|(?<!\\)\$+")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_MAX_BRACES = 20  # around a whole answer
 _ENDING = " \t\r\n.,;:!?"
 _PLAIN = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
 
@@ -159,7 +160,9 @@ def clean(text: str) -> str:
         text = _plain_latex(text)
     text = _without_emphasis(text)
     text = " ".join(text.split())
-    while text.startswith("{") and closing_brace(text, 0) == len(text) - 1:
+    for _ in range(_MAX_BRACES):
+        if not text.startswith("{") or closing_brace(text, 0) != len(text) - 1:
+            break
         text = text[1:-1].strip()
     return _without_ending(text)
 
