@@ -90,6 +90,8 @@ class ChoiceAnswer:
     def _letter_of_text(self, text: str, options: Sequence[str]) -> str:
         said = words.folded(text)
         matching = [
-            letter for letter, option in zip(self._letters, options, strict=False) if said and words.folded(option) == said
+            letter
+            for letter, option in zip(self._letters, options, strict=False)
+            if said and words.folded(option) == said
         ]
         return matching[0] if len(matching) == 1 else ""

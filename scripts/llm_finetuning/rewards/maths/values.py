@@ -63,7 +63,13 @@ class Point:
         return -size if self.kind == "signed" and draw >> 63 else size
 
 
-POINTS: tuple[Point, ...] = (Point("positive", 0), Point("signed", 0), Point("signed", 1), Point("positive", 1), Point("signed", 2))
+POINTS: tuple[Point, ...] = (
+    Point("positive", 0),
+    Point("signed", 0),
+    Point("signed", 1),
+    Point("positive", 1),
+    Point("signed", 2),
+)
 POINTS += (
     Point("wide", 0),
     Point("wide", 1),
