@@ -161,15 +161,19 @@ _CHANGED_BEFORE = re.compile(
 _NEGATED = re.compile(
     r"(?:\bnot|n't|\bnever|\brather than|\binstead of)\s+(?:equal\s+to\s+|be\s+)?[$\\(\[]*\s*$", re.IGNORECASE
 )
+_DENIAL = re.compile(r"[Nn]ot|NOT|ever|rather|instead")
+_QUIET = ("", "$", "=", ":", ",", ".", "(", "[")  # after these nothing before the box can change it
 _MINUS = re.compile(r"(?P<before>(?:^|.|\n))(?P<gap>[ \t]*)-(?P<space>[ \t]*)$", re.DOTALL)
 
 
 def _before(text: str, begin: int) -> str:
     """Return why what stands before the box makes it unclear, '' if it does not."""
     head = text[max(0, begin - 80) : begin]
-    if _NEGATED.search(head):
+    if ("n't" in head or _DENIAL.search(head)) and _NEGATED.search(head):
         return "negated"
     bare = head.rstrip()
+    if bare[-1:] in _QUIET:
+        return ""
     if (
         _CHANGED_BEFORE.search(bare)
         and not (bare[-1:].isdigit() and bare != head)

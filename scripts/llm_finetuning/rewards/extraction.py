@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from llm_finetuning.rewards.boxes import last_boxes
+from llm_finetuning.rewards.boxes import Boxed, last_boxes
 from llm_finetuning.rewards.contract import after_reasoning
 from llm_finetuning.rewards.phrases import bare_answer, cut_answer, marked_answer, phrase_answer
 
@@ -78,8 +78,10 @@ def _answer_tag(text: str) -> Extracted:
 def _boxed(text: str) -> Extracted:
     r"""Read the last `\boxed{...}` or `\fbox{...}`; adjacent boxes are one list."""
     boxed = last_boxes(text)
-    if boxed is None:
-        return Extracted(None, "no_answer")
+    return Extracted(None, "no_answer") if boxed is None else _content(boxed)
+
+
+def _content(boxed: Boxed) -> Extracted:
     if boxed.problem:
         return Extracted(None, boxed.problem)
     kept = [content for content in boxed.contents if content.strip()]
@@ -100,7 +102,7 @@ def _final(text: str) -> Extracted:
     if "box" in text:
         boxed = last_boxes(text)
         if boxed is not None:
-            found = _boxed(text)
+            found = _content(boxed)
             also = marked_answer(text, boxed.end) if found.answer is not None else None
             return Extracted(found.answer, found.reason, also)
     if "####" in text:

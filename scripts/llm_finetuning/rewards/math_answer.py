@@ -5,6 +5,7 @@ Method: facts measured on 706 cases beside eight verifiers; see docs/benchmarks.
 of Minerva (Lewkowycz et al., 2022, arXiv:2206.14858, appendix G). Random-point identity testing after Schwartz (1980).
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -87,9 +88,12 @@ class MathAnswer:
 
 def gold_text(gold: Any) -> str | None:
     """Return the answer that a gold cell holds, which may be a whole solution; None if it holds none."""
-    if gold is None or isinstance(gold, bool):
-        return None if gold is None else str(gold)
-    text = str(gold).strip()
+    return None if gold is None else _answer_in(str(gold))
+
+
+@functools.lru_cache(maxsize=4096)
+def _answer_in(gold: str) -> str | None:
+    text = gold.strip()
     if not text:
         return None
     if _PROSE.search(text):
