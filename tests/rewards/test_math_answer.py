@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from llm_finetuning.rewards.choice_answer import ChoiceAnswer
 from llm_finetuning.rewards.extraction import POLICIES
 from llm_finetuning.rewards.math_answer import MathAnswer
@@ -108,9 +109,47 @@ def test_far_out_differences_are_seen(gold: str, answer: str) -> None:
 
 FORMULAS = st.text(alphabet="0123456789xyie+-*/^_{}()[]|,.=<>$ %!\\", max_size=40) | st.lists(
     st.sampled_from(
-        [r"\frac", r"\sqrt", "{", "}", "(", ")", "x", "2", "^", "_", r"\pi", r"\cup", r"\in", "or", "<", "=", ",", r"\pm"]
-        + [r"\sin", r"\log", "!", "|", r"\sum_{k=1}^{3}", r"\text{cm}", r"\%", r"\boxed{", r"\begin{pmatrix}", "&", r"\\"]
-        + ["</think>", "<answer>", "</answer>", "####", "the answer is ", r"\infty", r"\{", r"\}", ":", r"\pmod{5}"]
+        [
+            r"\frac",
+            r"\sqrt",
+            "{",
+            "}",
+            "(",
+            ")",
+            "x",
+            "2",
+            "^",
+            "_",
+            r"\pi",
+            r"\cup",
+            r"\in",
+            "or",
+            "<",
+            "=",
+            ",",
+            r"\pm",
+            r"\sin",
+            r"\log",
+            "!",
+            "|",
+            r"\sum_{k=1}^{3}",
+            r"\text{cm}",
+            r"\%",
+            r"\boxed{",
+            r"\begin{pmatrix}",
+            "&",
+            r"\\",
+            "</think>",
+            "<answer>",
+            "</answer>",
+            "####",
+            "the answer is ",
+            r"\infty",
+            r"\{",
+            r"\}",
+            ":",
+            r"\pmod{5}",
+        ]
     ),
     max_size=20,
 ).map("".join)

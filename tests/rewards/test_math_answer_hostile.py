@@ -125,7 +125,7 @@ def test_threads_are_served_alike() -> None:
     for thread in threads:
         thread.join()
 
-    assert [[1.0] * 59 + [0.0, 0.0]] * 4 == found
+    assert found == [[1.0] * 59 + [0.0, 0.0]] * 4
 
 
 def resident_mib() -> float:

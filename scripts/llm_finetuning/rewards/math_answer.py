@@ -74,10 +74,7 @@ class MathAnswer:
             return Judgement(None, "gold_unreadable")
         if found.answer is None:
             return Judgement(0.0, found.reason)
-        if choice is not None:
-            said = choice_verdict(choice, found.answer)
-        else:
-            said = self._verdict(typed, found.answer)
+        said = choice_verdict(choice, found.answer) if choice is not None else self._verdict(typed, found.answer)
         if said == "correct" and found.also is not None and choice is None:
             said = said if self._verdict(typed, found.also) == "correct" else "conflicting"
         return Judgement(float(said == "correct"), said)

@@ -18,7 +18,7 @@ class UndefinedError(Exception):
     """The expression has no value: a division by zero, a logarithm of zero, a wrong count of arguments."""
 
 
-def exact_value(node: Node, bound: Mapping[str, Fraction] | None = None) -> Fraction | None:
+def exact_value(node: Node, bound: Mapping[str, Fraction] | None = None) -> Fraction | None:  # noqa: PLR0911 a table of notations, one case a line
     """Return the rational value, None where the expression is not rational by these rules.
 
     Raises TooLargeError and UndefinedError.
@@ -167,7 +167,7 @@ def _logarithm(values: Sequence[Fraction]) -> Fraction | None:
         raise UndefinedError("a logarithm of nothing positive")
     if len(values) == 1:
         return Fraction(0) if values[0] == 1 else None
-    x, base = values
+    _x, base = values
     if base <= 0 or base == 1:
         raise UndefinedError("a base that is none")
     return None

@@ -255,7 +255,7 @@ class _Reader:
         return Node("call", (node,), name=name)
 
     def argument(self) -> Node:
-        r"""Read what a command takes: a group, or the single next token, of a number the first digit only (`\frac12`)."""
+        r"""Read what a command takes: a group, or the single next token, of a number the first digit only (`\frac12`)."""  # noqa: E501 a table of notations, one case a line
         if self.text == "{" and self.kind == "op":
             return self.bracketed()
         if self.kind == "num":
@@ -331,7 +331,7 @@ class _Reader:
         except ValueError:
             raise UnreadableError("a digit outside the base") from None
 
-    def _command(self, text: str) -> Node:
+    def _command(self, text: str) -> Node:  # noqa: C901, PLR0911 a table of notations, one case a line
         self.place += 1
         name = text[1:]
         if text in _MEANINGLESS:
@@ -379,7 +379,7 @@ class _Reader:
         return Node("root", (base, degree))
 
     def argument_of_root(self) -> Node:
-        r"""Read what follows `\sqrt`: a group, or one token; digits are taken whole, since nobody means 1 by `\sqrt17`."""
+        r"""Read what follows `\sqrt`: a group, or one token; digits are taken whole, since nobody means 1 by `\sqrt17`."""  # noqa: E501 a table of notations, one case a line
         if self.kind == "num":
             text = self.text
             self.place += 1
@@ -416,7 +416,7 @@ class _Reader:
             return Node("call", (argument, base), name="log")
         if base is not None:
             raise UnreadableError("a subscript on a function")
-        if name in {"lg"}:
+        if name == "lg":
             return Node("call", (argument, number(10)), name="log")
         return Node("call", (argument,), name=name)
 

@@ -1,5 +1,6 @@
 """Reading lists, unions, sets, tuples, intervals and ratios."""
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -27,18 +28,18 @@ from llm_finetuning.rewards.maths.scalars import expression
 MAX_ITEMS = 200
 
 
-def listed(pieces: Sequence[str], separators: Sequence[str], read: Read) -> Value:
+def listed(pieces: Sequence[str], separators: Sequence[str], read: Read) -> Value:  # noqa: D103 a table of notations, one case a line
     kept = [piece for piece in pieces if piece]
     if not kept or len(kept) > MAX_ITEMS:
         raise TooLargeError("too many items") if kept else UnreadableError("nothing but separators")
     if len(kept) < len(pieces) - sum(
-        one == "," and other in {"and", "or"} for one, other in zip(separators, separators[1:], strict=False)
+        one == "," and other in {"and", "or"} for one, other in itertools.pairwise(separators)
     ):
         raise UnreadableError("an empty item")
     if any(piece == DOTS for piece in kept):
         return Group("series", tuple(Words(DOTS) if piece == DOTS else read(piece) for piece in kept))
     items = [read(piece) for piece in kept]
-    if any(isinstance(item, Words) for item in items) and not all(isinstance(item, Words) for item in items):
+    if any(isinstance(item, Words) for item in items) and not all(isinstance(item, Words) for item in items):  # noqa: SIM102 a table of notations, one case a line
         # Prose with a comma in it is one text, unless every part of it is an answer of its own.
         if any(isinstance(item, Words) and " " in item.text for item in items):
             raise UnreadableError("prose")
@@ -81,7 +82,7 @@ def _joined_regions(items: Sequence[Value], separators: Sequence[str]) -> Value 
     return None
 
 
-def united(pieces: Sequence[str], read: Read) -> Value:
+def united(pieces: Sequence[str], read: Read) -> Value:  # noqa: D103 a table of notations, one case a line
     spans: list[Span] = []
     name = ""
     for piece in pieces:
@@ -95,7 +96,7 @@ def united(pieces: Sequence[str], read: Read) -> Value:
     return Region(tuple(spans), name)
 
 
-def ratio(pieces: Sequence[str]) -> Value:
+def ratio(pieces: Sequence[str]) -> Value:  # noqa: D103 a table of notations, one case a line
     if any(piece == DOTS for piece in pieces):
         return Group(
             "series", tuple(Words(DOTS) if piece == DOTS else Scalar(expression(piece)) for piece in pieces), "::"
@@ -104,7 +105,7 @@ def ratio(pieces: Sequence[str]) -> Value:
 
 
 _NAMED_SETS = re.compile(
-    r"\\(?:mathbb|mathbf|mathcal)\s*\{?\s*([RZNQC])\s*\}?|(?<![A-Za-z])(?:all real numbers|all reals|the real numbers)(?![A-Za-z])"
+    r"\\(?:mathbb|mathbf|mathcal)\s*\{?\s*([RZNQC])\s*\}?|(?<![A-Za-z])(?:all real numbers|all reals|the real numbers)(?![A-Za-z])"  # noqa: E501 a table of notations, one case a line
 )
 _BRACKETED = re.compile(r"(?P<open>\\\{|\\langle|[(\[])(?P<inside>.*)(?P<close>\\\}|\\rangle|[)\]])", re.DOTALL)
 _BUILDER = re.compile(
@@ -112,7 +113,7 @@ _BUILDER = re.compile(
 )
 
 
-def bracketed(text: str, read: Read) -> Value | None:
+def bracketed(text: str, read: Read) -> Value | None:  # noqa: C901, PLR0911 a table of notations, one case a line
     """Read a set, tuple or interval whose bracket opens at the start and closes at the end."""
     named = _NAMED_SETS.fullmatch(text)
     if named:
@@ -137,7 +138,7 @@ def bracketed(text: str, read: Read) -> Value | None:
     if (
         opening == "["
         and closing == "]"
-        and all(isinstance(item, Group) and item.brackets == "[]" or isinstance(item, Region) for item in items)
+        and all((isinstance(item, Group) and item.brackets == "[]") or isinstance(item, Region) for item in items)
     ):
         rows = _rows_of(items)
         if rows is not None:

@@ -10,20 +10,119 @@ MAX_TOKENS = 4000
 MAX_LITERAL = 6000  # digits of one number
 
 TEXT_COMMANDS = frozenset(
-    ["text", "mbox", "textrm", "textnormal", "textit", "textbf", "texttt", "textsf", "hbox", "mathrm", "rm", "mathbf"]
-    + ["mathit", "mathsf", "mathtt", "operatorname", "bf", "it", "bm", "boldsymbol", "unit", "emph", "underline"]
+    [
+        "text",
+        "mbox",
+        "textrm",
+        "textnormal",
+        "textit",
+        "textbf",
+        "texttt",
+        "textsf",
+        "hbox",
+        "mathrm",
+        "rm",
+        "mathbf",
+        "mathit",
+        "mathsf",
+        "mathtt",
+        "operatorname",
+        "bf",
+        "it",
+        "bm",
+        "boldsymbol",
+        "unit",
+        "emph",
+        "underline",
+    ]
 )
 _LETTER_COMMANDS = frozenset(["mathrm", "rm", "mathbf", "mathit", "mathsf", "bf", "it", "bm", "boldsymbol", "textit"])
 FUNCTIONS = frozenset(
-    ["sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "exp", "log"]
-    + ["ln", "lg", "sqrt", "cbrt", "abs", "max", "min", "gcd", "lcm", "floor", "ceil", "asin", "acos", "atan"]
-    + ["arccot", "arcsec", "arccsc", "binom", "coth", "arsinh", "arcosh", "artanh", "arcsinh", "arccosh", "arctanh"]
+    [
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "exp",
+        "log",
+        "ln",
+        "lg",
+        "sqrt",
+        "cbrt",
+        "abs",
+        "max",
+        "min",
+        "gcd",
+        "lcm",
+        "floor",
+        "ceil",
+        "asin",
+        "acos",
+        "atan",
+        "arccot",
+        "arcsec",
+        "arccsc",
+        "binom",
+        "coth",
+        "arsinh",
+        "arcosh",
+        "artanh",
+        "arcsinh",
+        "arccosh",
+        "arctanh",
+    ]
 )
 CONSTANTS = frozenset(["pi", "inf", "infty", "infinity", "oo"])
 GREEK = frozenset(
-    ["alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa"]
-    + ["lambda", "mu", "nu", "xi", "rho", "varrho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega"]
-    + ["Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega", "ell", "hbar"]
+    [
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "varepsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "vartheta",
+        "iota",
+        "kappa",
+        "lambda",
+        "mu",
+        "nu",
+        "xi",
+        "rho",
+        "varrho",
+        "sigma",
+        "tau",
+        "upsilon",
+        "phi",
+        "varphi",
+        "chi",
+        "psi",
+        "omega",
+        "Gamma",
+        "Delta",
+        "Theta",
+        "Lambda",
+        "Xi",
+        "Pi",
+        "Sigma",
+        "Upsilon",
+        "Phi",
+        "Psi",
+        "Omega",
+        "ell",
+        "hbar",
+    ]
 )
 _KNOWN_WORDS = FUNCTIONS | CONSTANTS | {"alpha", "beta", "theta", "lambda", "omega", "phi", "frac", "in", "mod"}
 

@@ -75,7 +75,7 @@ _SIGNS = {
     "\N{SOFT HYPHEN}": "",
     "\N{MICRO SIGN}": "\\mu ",
 }
-_GREEK_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
+_GREEK_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"  # noqa: E501 a table of notations, one case a line
 for _name in _GREEK_NAMES.split():
     _SIGNS[unicodedata.lookup(f"GREEK SMALL LETTER {'LAMDA' if _name == 'lambda' else _name.upper()}")] = f"\\{_name} "
 for _name in ("gamma", "delta", "theta", "lamda", "xi", "pi", "sigma", "phi", "psi", "omega"):
@@ -84,8 +84,8 @@ for _name in ("gamma", "delta", "theta", "lamda", "xi", "pi", "sigma", "phi", "p
     )
 _TRANSLATION = str.maketrans(_SIGNS)
 
-_RAISED = {raised: plain for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}  # noqa: C416,RUF001  the signs themselves
-_LOWERED = {lowered: plain for lowered, plain in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₖ", "0123456789+-nk", strict=True)}  # noqa: C416,RUF001  likewise
+_RAISED = {raised: plain for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}  # noqa: C416  the signs themselves
+_LOWERED = {lowered: plain for lowered, plain in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₖ", "0123456789+-nk", strict=True)}  # noqa: C416  likewise
 _RAISED_RUN = re.compile(f"[{''.join(_RAISED)}]+")
 _LOWERED_RUN = re.compile(f"[{''.join(_LOWERED)}]+")
 _VULGAR = re.compile("(\\d?)([¼-¾⅐-⅞↉])")

@@ -29,14 +29,14 @@ MODULAR = re.compile(
 )
 
 
-def residue(match: re.Match[str], read: Read) -> Value:
+def residue(match: re.Match[str], read: Read) -> Value:  # noqa: ARG001, D103 a table of notations, one case a line
     modulus = (match["a"] or match["b"] or match["c"] or match["d"]).strip("{} ")
     pieces = re.split(r"\\equiv|=", match["value"])
     value = expression(pieces[-1].strip(" ,"))
     return Residue(value, expression(modulus))
 
 
-def relation(text: str, read: Read) -> Value | None:
+def relation(text: str, read: Read) -> Value | None:  # noqa: PLR0911 a table of notations, one case a line
     """Read a chain of relations outside all brackets, None if there is none."""
     pieces, operators = cut_relations(text)
     if not operators:
@@ -87,7 +87,7 @@ _NAME = re.compile(
 
 
 def name_of(text: str) -> str:
-    """Return the one spelling of what an answer may be called (x, f(x), dy/dx, \\vec v), '' if it is no name."""
+    r"""Return the one spelling of what an answer may be called (x, f(x), dy/dx, \\vec v), '' if it is no name."""
     match = _NAME.fullmatch(text.strip())
     if match is None:
         return ""
@@ -167,12 +167,12 @@ def _inequality(pieces: Sequence[str], operators: Sequence[str]) -> Value:
 
 def _between(nodes: Sequence[Node], signs: Sequence[str]) -> Value:
     if (
-        len(nodes) == 3
+        len(nodes) == 3  # noqa: PLR2004 a table of notations, one case a line
         and nodes[1].kind == "call"
         and nodes[1].name == "abs"
         and signs[0] == "<"
         and nodes[0].number == 0
-    ):  # noqa: PLR2004  0 < |x-a| < b
+    ):
         inner = _absolute(nodes[1], nodes[2], signs[1])
         if isinstance(inner, Region):
             centre = _centre(nodes[1].parts[0])

@@ -58,11 +58,95 @@ SINGLE_LETTERS = frozenset("mgshl") | {"L"}  # after a digit without a space; ot
 
 # Words that make what follows a number a statement, not a unit.
 NOT_UNITS = frozenset(
-    "is are was were be not no nor isn't aren't wasn't wrong incorrect false right correct true or and but if then else "
-    "maybe perhaps possibly probably approximately about around than more less least most between to at both either "
-    "neither any all some none other others mod modulo where when for because since so thus hence therefore which that "
-    "it this i we you he she they answer unless only think guess sure likely plus minus times divided over under "
-    "million billion trillion thousand hundred dozen".split()
+    [
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "not",
+        "no",
+        "nor",
+        "isn't",
+        "aren't",
+        "wasn't",
+        "wrong",
+        "incorrect",
+        "false",
+        "right",
+        "correct",
+        "true",
+        "or",
+        "and",
+        "but",
+        "if",
+        "then",
+        "else",
+        "maybe",
+        "perhaps",
+        "possibly",
+        "probably",
+        "approximately",
+        "about",
+        "around",
+        "than",
+        "more",
+        "less",
+        "least",
+        "most",
+        "between",
+        "to",
+        "at",
+        "both",
+        "either",
+        "neither",
+        "any",
+        "all",
+        "some",
+        "none",
+        "other",
+        "others",
+        "mod",
+        "modulo",
+        "where",
+        "when",
+        "for",
+        "because",
+        "since",
+        "so",
+        "thus",
+        "hence",
+        "therefore",
+        "which",
+        "that",
+        "it",
+        "this",
+        "i",
+        "we",
+        "you",
+        "he",
+        "she",
+        "they",
+        "answer",
+        "unless",
+        "only",
+        "think",
+        "guess",
+        "sure",
+        "likely",
+        "plus",
+        "minus",
+        "times",
+        "divided",
+        "over",
+        "under",
+        "million",
+        "billion",
+        "trillion",
+        "thousand",
+        "hundred",
+        "dozen",
+    ]
 )
 
 _PERCENT = re.compile(
@@ -86,7 +170,7 @@ _WORDS = re.compile(
     + r"))*)\s*$"
 )
 _CURRENCY = re.compile(
-    r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z]))\s*(?=[\d.])"
+    r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z]))\s*(?=[\d.])"  # noqa: E501 a table of notations, one case a line
 )
 _TRAILING_CURRENCY = re.compile(r"(?<=\d)\s*(\\\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN})\s*$")
 _SIGN_NAMES = {

@@ -137,7 +137,7 @@ class Evaluation:
             return self.context.mpc(0, 1)
         raise UndefinedError("infinite")
 
-    def _combined(self, node: Node, values: Sequence[Any]) -> Any:
+    def _combined(self, node: Node, values: Sequence[Any]) -> Any:  # noqa: C901, PLR0911 a table of notations, one case a line
         kind = node.kind
         if kind == "add":
             total = values[0]

@@ -9,15 +9,36 @@ _TEXT_GROUP = re.compile(
 _ARTICLES = re.compile(r"^(?:the|an?)\s+(?=\w{2})")
 _QUOTES = re.compile(r"^[\"'`]+|[\"'`]+$")
 _SENTENCE = re.compile(
-    r"^(?:so|thus|hence|therefore|then|finally)?,?\s*(?:the|it|its|this|that|our|my)\b[\w\s]{0,40}?\b(?:is|are|was|were|equals|equal to|would be|will be|must be)\s+(?:indeed\s+|simply\s+|just\s+|a\s+|an\s+|the\s+)?(?P<rest>.+)$"
+    r"^(?:so|thus|hence|therefore|then|finally)?,?\s*(?:the|it|its|this|that|our|my)\b[\w\s]{0,40}?\b(?:is|are|was|were|equals|equal to|would be|will be|must be)\s+(?:indeed\s+|simply\s+|just\s+|a\s+|an\s+|the\s+)?(?P<rest>.+)$"  # noqa: E501 a table of notations, one case a line
 )
 _NEGATION = re.compile(
     r"\b(?:not|no|never|neither|nor|isn't|aren't|wasn't|cannot|can't|or|either|maybe|perhaps|possibly|except|but)\b"
 )
 _MAX_WORDS_LENGTH = 400
 
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_UNITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _SMALL = {word: value for value, word in enumerate(_UNITS)} | {
     word: 10 * (place + 2) for place, word in enumerate(_TENS)
 }
@@ -28,7 +49,20 @@ SCALED = re.compile(
 )
 _ORDINALS = dict(
     zip(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(),
+        [
+            "first",
+            "second",
+            "third",
+            "fourth",
+            "fifth",
+            "sixth",
+            "seventh",
+            "eighth",
+            "ninth",
+            "tenth",
+            "eleventh",
+            "twelfth",
+        ],
         range(1, 13),
         strict=True,
     )
@@ -37,10 +71,23 @@ _ORDINALS = dict(
 _MONTHS = {
     name[:3]: place + 1
     for place, name in enumerate(
-        "january february march april may june july august september october november december".split()
+        [
+            "january",
+            "february",
+            "march",
+            "april",
+            "may",
+            "june",
+            "july",
+            "august",
+            "september",
+            "october",
+            "november",
+            "december",
+        ]
     )
 }
-_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"  # noqa: E501 a table of notations, one case a line
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _DATES = (
     re.compile(rf"^{_MONTH}\s+{_DAY}(?:,?\s+(?P<year>\d{{4}}))?$"),
