@@ -6,6 +6,7 @@ variables the same holds at random points, drawn from a seed that is secret and 
 that of Schwartz and Zippel, widened to analytic functions; unequal is firm, equal holds with overwhelming probability.)
 """
 
+import functools
 import hashlib
 import math
 import secrets
@@ -53,14 +54,19 @@ class Point:
 
     def coordinate(self, name: str) -> Fraction:
         """Return this point's value of a variable."""
-        digest = hashlib.blake2b(f"{self.kind}{self.turn}{name}".encode(), key=_SEED, digest_size=8).digest()
-        draw = int.from_bytes(digest, "big")
-        if self.kind == "whole":
-            return Fraction(2 + draw % 9)
-        size = Fraction(draw % _SPREAD, _SPREAD) * 3 + Fraction(1, 7)
-        if self.kind == "wide":
-            return (40 * size + 10) * (-1 if draw >> 63 else 1)
-        return -size if self.kind == "signed" and draw >> 63 else size
+        return _coordinate(self.kind, self.turn, name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _coordinate(kind: str, turn: int, name: str) -> Fraction:
+    digest = hashlib.blake2b(f"{kind}{turn}{name}".encode(), key=_SEED, digest_size=8).digest()
+    draw = int.from_bytes(digest, "big")
+    if kind == "whole":
+        return Fraction(2 + draw % 9)
+    size = Fraction(draw % _SPREAD, _SPREAD) * 3 + Fraction(1, 7)
+    if kind == "wide":
+        return (40 * size + 10) * (-1 if draw >> 63 else 1)
+    return -size if kind == "signed" and draw >> 63 else size
 
 
 POINTS: tuple[Point, ...] = (
@@ -410,7 +416,10 @@ def _agree_at_points(left: Node, right: Node, digits: int, budget: list[float]) 
 
 def _has_steps(node: Node) -> bool:
     """Tell whether an expression may agree with another near zero alone."""
-    return any(mentions(node, "call", name) for name in ("max", "min", "abs", "floor", "ceil"))
+    return (node.kind == "call" and node.name in _STEPS) or any(map(_has_steps, node.parts))
+
+
+_STEPS = frozenset(["max", "min", "abs", "floor", "ceil"])
 
 
 def _agree(
