@@ -120,8 +120,8 @@ def factorial(draw: random.Random) -> Pair:
 
 
 def absolute(draw: random.Random) -> Pair:
-    x, k = sympy.Symbol("x", real=True), whole(draw)
-    return sympy.Abs(x - k), sympy.Abs(sympy.expand(k - x)), x - k
+    x, k = sympy.Symbol("x", real=True), draw.choice([1, 90]) * whole(draw)
+    return sympy.Abs(x - k), sympy.Abs(sympy.expand(k - x)), draw.choice([-1, 1]) * (x - k)
 
 
 def closed_sum(draw: random.Random) -> Pair:

@@ -64,9 +64,11 @@ def _coordinate(kind: str, turn: int, name: str) -> Fraction:
     if kind == "whole":
         return Fraction(2 + draw % 9)
     size = Fraction(draw % _SPREAD, _SPREAD) * 3 + Fraction(1, 7)
+    # By turns all negative, all positive and as drawn: |x + 2| is x + 2, and |60 - x| is 60 - x, on one side alone.
+    is_negative = kind != "positive" and (turn % 4 == 0 or (draw >> 63 and turn % 4 != 1))
     if kind == "wide":
-        return (40 * size + 10) * (-1 if draw >> 63 else 1)
-    return -size if kind == "signed" and draw >> 63 else size
+        size = size * (40 if turn < 4 else 10**5) + 10  # noqa: PLR2004  the second four lie far out
+    return -size if is_negative else size
 
 
 POINTS: tuple[Point, ...] = (
@@ -79,13 +81,16 @@ POINTS: tuple[Point, ...] = (
 POINTS += (
     Point("wide", 0),
     Point("wide", 1),
+    Point("wide", 2),
+    Point("wide", 4),
+    Point("wide", 5),
     Point("signed", 3),
     Point("whole", 0),
     Point("whole", 1),
     Point("whole", 2),
     Point("whole", 3),
 )
-_LAST_WIDE = POINTS[6]
+_LAST = POINTS[-1]
 NEEDED_POINTS = 3
 
 
@@ -392,12 +397,12 @@ def _exactly_equal(left: Node, right: Node) -> bool | None:
 
 def _agree_at_points(left: Node, right: Node, digits: int, budget: list[float]) -> bool:
     is_real = not (mentions(left, "const", "i") or mentions(right, "const", "i"))
-    needs_wide = _has_steps(left) or _has_steps(right)
+    needs_all = _has_steps(left) or _has_steps(right)
     agreed, signed = 0, 0
     for point in POINTS:
-        if agreed >= NEEDED_POINTS and not needs_wide and (signed or point.kind == "whole"):
+        if agreed >= NEEDED_POINTS and not needs_all and (signed or point.kind == "whole"):
             return True
-        needs_wide = needs_wide and point is not _LAST_WIDE
+        needs_all = needs_all and point is not _LAST
         try:
             if not _agree(left, right, digits, point, budget, is_real=is_real):
                 return False
