@@ -409,7 +409,7 @@ def _agree_at_points(left: Node, right: Node, digits: int, budget: list[float]) 
         except (UndefinedError, UndecidedError):
             continue
         except TooLargeError:
-            if point.kind != "wide" or not agreed:
+            if point.kind != "wide":
                 raise
             continue
         agreed += 1
