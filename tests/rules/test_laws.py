@@ -152,4 +152,4 @@ def test_every_library_reward_is_documented() -> None:
     """A reward is named in the reference that says what it pays."""
     text = (ROOT / "skills/grpo-rlvr-training/references/reward-functions.md").read_text("utf-8")
     for name in LIBRARY:
-        assert f"## `{name}`" in text
+        assert f"| `{name}` |" in text

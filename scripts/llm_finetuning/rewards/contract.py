@@ -16,8 +16,8 @@ LogExtra = Callable[[str, list[Any]], None]
 
 REASON_SUFFIX = "_reason"
 
-_THINK_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THINK_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_THINK_END = re.compile(r"</(?:think(?:ing)?|thought|reasoning)>", re.IGNORECASE)
+_THINK_START = re.compile(r"<(?:think(?:ing)?|thought|reasoning)>", re.IGNORECASE)
 
 
 class RewardFunction(Protocol):
@@ -39,11 +39,21 @@ class Judgement:
     reason: str
 
 
-def text_of(completion: Text) -> str:
-    """Return the text of a completion in either of TRL's forms; chat messages are joined."""
+def text_of(completion: Text | None) -> str:
+    """Return the text of a completion in either of TRL's forms; what the model said in a chat is joined.
+
+    Messages of other roles (what a tool answered) are not the model's words. None, a cell left empty, is no text.
+    """
     if isinstance(completion, str):
         return completion
-    return "".join(str(message.get("content") or "") for message in completion)
+    messages = [message for message in completion or [] if message.get("role", "assistant") == "assistant"]
+    return "".join(_content_of(message.get("content")) for message in messages)
+
+
+def _content_of(content: Any) -> str:
+    if isinstance(content, list):  # parts of a multimodal message
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return str(content or "")
 
 
 def after_reasoning(text: str) -> str | None:

@@ -1,20 +1,25 @@
-"""Where the one final answer stands in a completion: explicit policies, each with a stated rule.
+r"""Where the one final answer stands in a completion: explicit policies, each with a stated rule.
 
 Every policy reads only what follows the reasoning (`after_reasoning`), takes one final answer, and finds none where
 the final marker was opened but never closed: an earlier answer is never credited in its place.
+
+`final`, the default of `math_answer`, takes the first of these that is there: the one `<answer>` element (the box in
+it, if it has one); the last `\boxed{...}`; the line after the last `####`; what follows the last `the answer is`; a
+text that is one short line, or a last line that is nothing but a formula. `boxes` and `phrases` state their rules.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from llm_finetuning.rewards.boxes import Boxed, last_boxes
 from llm_finetuning.rewards.contract import after_reasoning
+from llm_finetuning.rewards.phrases import bare_answer, cut_answer, marked_answer, phrase_answer
 
 # Digits with optional thousands commas, sign and decimals; not the middle of a word or of a longer number.
 _NUMBER = re.compile(r"(?<![\w.,])[-+\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)")
-_ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_ANSWER_MARK = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _ANSWER_OPEN = re.compile(r"<answer>", re.IGNORECASE)
-_BOX_OPEN = re.compile(r"\\(?:boxed|fbox)\s*\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,8 @@ class Extracted:
     """The final answer, or why there is none."""
 
     answer: str | None
-    reason: str  # found, no_answer, unclosed, conflicting, reasoning_unclosed
+    reason: str  # found, no_answer, unclosed, conflicting, unclear, negated, reasoning_unclosed
+    also: str | None = None  # a second final after it; it must say the same for either to count
 
 
 def extract(policy: str, text: str) -> Extracted:
@@ -54,8 +60,14 @@ def _hash_marks(text: str) -> Extracted:
 
 def _answer_tag(text: str) -> Extracted:
     """Read the one `<answer>` element; several with different contents conflict."""
-    contents = [match.group(1).strip() for match in _ANSWER_TAG.finditer(text)]
-    opened = len(_ANSWER_OPEN.findall(text))
+    contents, begins, opened = [], -1, 0
+    for mark in _ANSWER_MARK.finditer(text):
+        if not mark.group(1):
+            opened += 1
+            begins = mark.end() if begins < 0 else begins
+        elif begins >= 0:
+            contents.append(text[begins : mark.start()].strip())
+            begins = -1
     if opened > len(contents):
         return Extracted(None, "unclosed")
     if len(set(contents)) > 1:
@@ -64,22 +76,42 @@ def _answer_tag(text: str) -> Extracted:
 
 
 def _boxed(text: str) -> Extracted:
-    r"""Read the last `\boxed{...}` or `\fbox{...}` with its braces matched."""
-    begins = [match.end() for match in _BOX_OPEN.finditer(text)]
-    if not begins:
+    r"""Read the last `\boxed{...}` or `\fbox{...}`; adjacent boxes are one list."""
+    boxed = last_boxes(text)
+    return Extracted(None, "no_answer") if boxed is None else _content(boxed)
+
+
+def _content(boxed: Boxed) -> Extracted:
+    if boxed.problem:
+        return Extracted(None, boxed.problem)
+    kept = [content for content in boxed.contents if content.strip()]
+    if len(kept) < len(boxed.contents):
         return Extracted(None, "no_answer")
-    depth, escaped = 1, False
-    for place in range(begins[-1], len(text)):
-        character = text[place]
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif character in "{}":
-            depth += 1 if character == "{" else -1
-            if depth == 0:
-                return _whole(text[begins[-1] : place])
-    return Extracted(None, "unclosed")
+    if len(kept) == 1:
+        return _whole(kept[0])
+    return Extracted(", ".join(kept), "found")
+
+
+def _final(text: str) -> Extracted:
+    if "<" in text and _ANSWER_OPEN.search(text):
+        tagged = _answer_tag(text)
+        if tagged.answer is None:
+            return tagged
+        inner = _boxed(tagged.answer)
+        return tagged if inner.reason == "no_answer" and "\\boxed" not in tagged.answer else inner
+    if "box" in text:
+        boxed = last_boxes(text)
+        if boxed is not None:
+            found = _content(boxed)
+            also = marked_answer(text, boxed.end) if found.answer is not None else None
+            return Extracted(found.answer, found.reason, also)
+    if "####" in text:
+        return _hash_marks(text)
+    phrase = phrase_answer(text)
+    if phrase is not None:
+        return _whole(phrase)
+    bare = bare_answer(text)
+    return Extracted(None, "no_answer") if bare is None else _whole(bare)
 
 
 POLICIES: Mapping[str, Callable[[str], Extracted]] = {
@@ -88,4 +120,7 @@ POLICIES: Mapping[str, Callable[[str], Extracted]] = {
     "hash_marks": _hash_marks,  # the line after the last ####
     "answer_tag": _answer_tag,  # <answer>...</answer>
     "boxed": _boxed,  # the last \boxed{...}
+    "final": _final,  # the first of answer_tag, boxed, hash_marks, an answer phrase, a bare line
 }
+
+__all__ = ["POLICIES", "Extracted", "cut_answer", "extract"]
