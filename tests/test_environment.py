@@ -165,6 +165,16 @@ def test_extra_is_installed_again(managed: StubPlugin, monkeypatch: pytest.Monke
     assert (managed.packages / "stub_extra.py").exists()
 
 
+def test_extra_that_lost_its_files_is_mended(managed: StubPlugin, capfd: pytest.CaptureFixture[str]) -> None:
+    """Pip has it on record and would do nothing; the files come back all the same."""
+    training_python(None, ["stub_extra"])
+    (managed.packages / "stub_extra.py").unlink()
+    training_python(None, ["stub_extra"])
+
+    assert "is on record but lacks files; installing it anew" in capfd.readouterr().err
+    assert (managed.packages / "stub_extra.py").exists()
+
+
 def test_extra_that_fails_leaves_no_marker(managed: StubPlugin, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line that names what, why and where pip's words are; the next need tries again."""
     for name, value in managed.offline().items():

@@ -116,6 +116,8 @@ def test_other_settings_are_not_mixed_in(
     code, _, err = finetune("sample", folder, "--python", engine_python)
     assert code == 2
     assert "was drawn from another model and dataset and sampling of brief.yaml" in err
+    assert finetune("sample", folder, "--python", "/no/such/python", "--fresh")[0] == 2
+    assert (whole / "samples.jsonl").read_bytes() == (folder / "samples.jsonl").read_bytes()  # nothing replaces it yet
     assert finetune("sample", folder, "--python", engine_python, "--fresh")[0] == 0
     assert len(samples(folder)) == G + 1
     assert (whole / "samples.jsonl").read_bytes() == (folder / "samples.1.jsonl").read_bytes()

@@ -33,6 +33,26 @@ def paid(text: Any, gold: Any, policy: str = "last_number") -> float | None:
         ("last_number", "<think>it is 5", "5", 0.0),
         ("last_number", "<think>it is 4</think> so 5", "5", 1.0),
         ("last_number", "thought, already opened by the template: 4 </think> 5", "5", 1.0),
+        ("last_number", "It is 12, so .5", "12", 0.0),  # the last number is .5, whole
+        ("last_number", "It is 12, so .5", "0.5", 1.0),
+        ("last_number", "so 12 -> 1e5", "12", 0.0),
+        ("last_number", "so 12 -> 1e5", "100000", 1.0),
+        ("last_number", "so 1.5e-3", 0.0015, 1.0),
+        ("last_number", "12 then 3,4", "12", 0.0),
+        ("last_number", "7 is not it: v1.2.3", "7", 0.0),
+        ("last_number", "3/4", "4", 0.0),
+        ("last_number", "3/4", "0.75", 1.0),
+        ("last_number", "3/0", "0", 0.0),
+        ("last_number", "12:30", "30", 0.0),
+        ("last_number", "2 and 5km", "2", 0.0),
+        ("last_number", "Answer:12", "12", 1.0),
+        ("last_number", "x=5,y=12", "12", 1.0),
+        ("last_number", "**12**", "12", 1.0),
+        ("last_number", "47-35", "35", 1.0),
+        ("last_number", "f(2)-35", "-35", 0.0),
+        ("last_number", "72", "6*12 = 72\n#### 72", 1.0),
+        ("last_number", "10000000000000000", 1e16, 1.0),
+        ("hash_marks", "#### 5.", "5", 1.0),
         ("hash_marks", "steps\n#### 72", "72", 1.0),
         ("hash_marks", "#### 71\n#### 72\nmore", "72", 1.0),
         ("hash_marks", "72", "72", 0.0),
@@ -56,7 +76,7 @@ def test_value(policy: str, text: str, gold: Any, expected: float) -> None:
     assert expected == paid([{"role": "assistant", "content": text}], gold, policy)
 
 
-@pytest.mark.parametrize("gold", [None, "", "  "])
+@pytest.mark.parametrize("gold", [None, "", "  ", float("nan"), "work ####"])
 def test_empty_gold_abstains(gold: Any) -> None:
     """A row nobody can answer must not teach that every answer is wrong."""
     assert paid("5", gold) is None
@@ -88,7 +108,15 @@ def test_long_digits_are_quick_and_exact() -> None:
 def test_any_text_gives_a_value_in_range_or_an_abstention(text: str, gold: str, policy: str) -> None:
     """No completion makes the reward raise."""
     assert paid(text, gold, policy) in (0.0, 1.0, None)
-    assert extract(policy, text).reason in {"found", "no_answer", "unclosed", "conflicting", "reasoning_unclosed"}
+    assert extract(policy, text).reason in {
+        "found",
+        "no_answer",
+        "unclear",
+        "unclosed",
+        "conflicting",
+        "reasoning_unclosed",
+        "negated",
+    }
 
 
 @given(st.lists(st.tuples(st.text(alphabet="0123456789.,-= <>/abox{}\\"), st.integers(0, 99)), min_size=2, max_size=6))

@@ -16,7 +16,7 @@ _COMMAND = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _BARE = re.compile(r"\\[dt]?frac\s*\d\s*\d|\d[\d,.]*\d|\d|\\[A-Za-z]+\s*(?:\{[^{}]*\}\s*){0,2}|[^\s{}$\\]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _GAP = re.compile(
-    r"(?:[\s,;.:&(){}\[\]*]|\$|\\[()\[\],;:! ]|\\\\|\\q?quad|\\(?:text|mbox|mathrm|textrm)\s*\{|\b(?:and|or|and/or|also|either)\b)*",  # noqa: E501 a table of notations, one case a line
+    r"(?:[\s,;.:&(){}\[\]*]|\$|\\[()\[\],;:! ]|\\\\|\\q?quad|\\(?:text|mbox|mathrm|textrm)\s*\{|\b(?:and|or|and/or|also|either)\b)*",  # noqa: E501  a pattern, whole on a line
     re.IGNORECASE,
 )
 _WINDOW = 20_000  # characters before the last box in which a box around it is looked for
@@ -121,7 +121,7 @@ _UNIT_WORD = re.compile(r"([A-Za-z]+(?:\s*/\s*[A-Za-z]+)?(?:\^\{?\d\}?)?)\s*(?=[
 _LEAVES_MATH = re.compile(r"\s*(?:\$+|\\[)\]])")
 
 
-def _after(text: str, begin: int, end: int) -> tuple[str, str]:  # noqa: PLR0911 a table of notations, one case a line
+def _after(text: str, begin: int, end: int) -> tuple[str, str]:  # noqa: PLR0911  one return a kind of tail
     """Return what after the box belongs to the answer, and why the answer is unclear ('' if it is not)."""
     tail = text[end : end + 200]
     if _HEDGE.match(tail):

@@ -11,7 +11,7 @@ from llm_finetuning.rewards.maths.notation import clean
 _LETTER = r"(?P<letter>[A-J])"
 _ALONE = re.compile(rf"(?:option|choice|answer)?\s*[(\[]?\s*{_LETTER}\s*[)\]]?\s*[.:]?", re.IGNORECASE)
 _WITH_TEXT = re.compile(
-    rf"(?:(?:option|choice|answer)\s+)?(?:[(\[]\s*{_LETTER}\s*[)\]]|(?P<plain>[A-J])\s*(?:[.):]|\s-\s|\s\N{{EN DASH}}\s))\s*(?P<text>\S.*)",  # noqa: E501 a table of notations, one case a line
+    rf"(?:(?:option|choice|answer)\s+)?(?:[(\[]\s*{_LETTER}\s*[)\]]|(?P<plain>[A-J])\s*(?:[.):]|\s-\s|\s\N{{EN DASH}}\s))\s*(?P<text>\S.*)",  # noqa: E501  a pattern, whole on a line
     re.DOTALL,
 )
 _OTHER = re.compile(r"(?:\bor\b|\band\b|[,/&+;])\s*(?:option\s+|choice\s+)?[(\[]?\s*[A-J]\s*[)\]]?(?![A-Za-z'])")

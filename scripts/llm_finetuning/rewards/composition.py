@@ -58,8 +58,10 @@ def source_digests(loaded: LoadedBrief) -> dict[str, str]:
         if wanted.file is not None:
             file = wanted.file.rpartition(":")[0]
             digests[file] = artifact.digest_file(loaded.resolve(file))
+            folder = loaded.resolve(file).parent
             for neighbour in neighbours(loaded.resolve(file)):
-                digests[f"{neighbour.name} (imported by {file})"] = artifact.digest_file(neighbour)
+                name = f"{neighbour.relative_to(folder)} (imported by {file})"
+                digests[name] = artifact.digest_file(neighbour)
         else:
             digests["library:rewards"] = _library_digest()
     return digests
@@ -99,8 +101,9 @@ def _imported_names(path: Path) -> set[str]:
 
 def _library_digest() -> str:
     # All of it: the families share extraction and the contract, and a digest that misses one of them lies.
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
-    return artifact.digest_value({source.name: artifact.digest_file(source) for source in sources})
+    room = Path(__file__).parent
+    sources = sorted(room.rglob("*.py"))
+    return artifact.digest_value({str(source.relative_to(room)): artifact.digest_file(source) for source in sources})
 
 
 def _component(loaded: LoadedBrief, wanted: RewardBrief, where: str, columns: list[str]) -> Component:

@@ -1,25 +1,24 @@
 """`exact_answer`: one final answer, equal to the gold as a number or as text."""
 
-import re
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from llm_finetuning.rewards.contract import Judgement, LogExtra, report, text_of
-from llm_finetuning.rewards.extraction import POLICIES, extract
+from llm_finetuning.rewards.extraction import NUMBER, POLICIES, extract
 from llm_finetuning.types import Text
 
 # Longer digit strings are compared as text: no task has such answers, and int() of a long one is slow.
 _MAX_DIGITS = 400
 
-_NUMBER = re.compile(r"([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?")
-
 
 class ExactAnswer:
     """Pays 1.0 for the gold answer, 0.0 for another or none, and abstains where the gold is empty.
 
-    Numbers compare exactly as fractions (`1,200.0` is `1200`); other answers compare as text without regard to case
-    and white space. Options: `extract`, one of `extraction.POLICIES`; `answer_column`, the column that holds the gold.
+    Numbers compare exactly as fractions (`1,200.0` is `1200`, `3/4` is `0.75`); other answers compare as text without
+    regard to case and white space. Options: `extract`, one of `extraction.POLICIES`; `answer_column`, the column that
+    holds the gold.
     """
 
     range = (0.0, 1.0)
@@ -41,19 +40,27 @@ class ExactAnswer:
         return report(log_extra, self.__name__, judgements)
 
     def _judge(self, text: str, gold: Any) -> Judgement:
-        if gold is None or not str(gold).strip():
+        gold_text = _final_of_gold(gold)
+        if not gold_text:
             return Judgement(None, "gold_unreadable")
         found = extract(self._policy, text)
         if found.answer is None:
             return Judgement(0.0, found.reason)
-        right = _canonical(found.answer) == _canonical(str(gold))
+        right = _canonical(found.answer) == _canonical(gold_text)
         return Judgement(float(right), "correct" if right else "wrong")
+
+
+def _final_of_gold(gold: Any) -> str:
+    """Return the gold as text; of a worked solution in GSM8K's form, what follows the last `####`."""
+    if gold is None or (isinstance(gold, float) and not math.isfinite(gold)):
+        return ""
+    return str(gold).rpartition("####")[2].strip()
 
 
 def _canonical(answer: str) -> Fraction | str:
     """Return a number as an exact fraction, anything else as folded text."""
     text = answer.replace("\N{MINUS SIGN}", "-").strip().strip("$").strip()
-    match = _NUMBER.fullmatch(text)
-    if match and len(text) <= _MAX_DIGITS:
+    text = text.removesuffix(".")
+    if len(text) <= _MAX_DIGITS and NUMBER.fullmatch(text):
         return Fraction(text.replace(",", ""))
     return " ".join(text.casefold().split())

@@ -16,8 +16,8 @@ from llm_finetuning.rewards.boxes import Boxed, last_boxes
 from llm_finetuning.rewards.contract import after_reasoning
 from llm_finetuning.rewards.phrases import bare_answer, cut_answer, marked_answer, phrase_answer
 
-# Digits with optional thousands commas, sign and decimals; not the middle of a word or of a longer number.
-_NUMBER = re.compile(r"(?<![\w.,])[-+\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)")
+# A number as people write it: digits with optional thousands commas, decimals, an exponent; or a fraction.
+NUMBER = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?|[-+]?\d+/0*[1-9]\d*")
 _ANSWER_MARK = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _ANSWER_OPEN = re.compile(r"<answer>", re.IGNORECASE)
 
@@ -45,8 +45,34 @@ def _whole(text: str) -> Extracted:
 
 
 def _last_number(text: str) -> Extracted:
-    numbers = _NUMBER.findall(text)
-    return Extracted(numbers[-1], "found") if numbers else Extracted(None, "no_answer")
+    """Read the number that the last digit of the text belongs to, whole: `1e5`, `3/4` and `.5` are one number each.
+
+    Where that digit stands in something else (`12:30`, `3,4`, `v1.2.3`, `5km`) the answer is unclear: an earlier number
+    never stands in.
+    """
+    last = max(text.rfind(digit) for digit in "0123456789")
+    if last < 0:
+        return Extracted(None, "no_answer")
+    end = last + 1
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    number = text[_begin_of_number(text, last) : end].replace("\N{MINUS SIGN}", "-")
+    return Extracted(number, "found") if NUMBER.fullmatch(number) else Extracted(None, "unclear")
+
+
+def _begin_of_number(text: str, place: int) -> int:
+    """Return where the run of letters and digits around a digit begins, joined over `.` `,` `:` `/` `^` and `e-`."""
+    while place > 0:
+        before, further = text[place - 1], text[place - 2] if place > 1 else " "
+        joins = before in ".,:/^" and further.isdigit()
+        exponent = before in "+-" and further in "eE" and place > 2 and text[place - 3].isdigit()  # noqa: PLR2004  1e-5
+        if not (before.isalnum() or before == "_" or joins or exponent or (before == "." and not further.isalnum())):
+            break
+        place -= 1
+    signed = place > 0 and text[place - 1] in "+-\N{MINUS SIGN}"
+    # A minus after a digit or a bracket subtracts; it is no sign of the number.
+    subtracts = place > 1 and (text[place - 2].isalnum() or text[place - 2] in ")]}")
+    return place - 1 if signed and not subtracts else place
 
 
 def _hash_marks(text: str) -> Extracted:

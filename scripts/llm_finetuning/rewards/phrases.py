@@ -1,4 +1,4 @@
-"""The final answer of a text without a marker: the last `the answer is ...`, or a line that is nothing but an answer."""  # noqa: E501 a table of notations, one case a line
+"""The final answer of a text without a marker: the last `the answer is ...`, or a line that is nothing but an answer."""  # noqa: E501  one sentence, as a docstring's first line has to be
 
 import re
 
@@ -6,15 +6,15 @@ _LEAD = r"(?:\*\*|__|[*_`])?"
 _PHRASE = re.compile(
     r"\b(?:(?:final|correct|right|best)\s+)*(?P<noun>answer|result|solution|option|choice)s?\b"
     r"(?:\s+(?:to|for|of|in)\s+(?!is\b|are\b)[^.:\n=]{0,60}?|\s+here|\s+I\s+(?:get|got|found|obtain))?"
-    r"(?:\*\*|__)?\s*(?:(?P<mark>[:=\uff1a])\s*|\b(?:is|are|would be|should be|must be|will be|equals|becomes|turns out to be|comes out to)\b(?!\s*n[o']t\b)"  # noqa: E501 a table of notations, one case a line
-    r"(?:\s+(?:therefore|thus|then|indeed|simply|clearly|hence|just|now|given by|equal to|exactly|option|choice|the number|the value))*\s*[:=]?\s*)"  # noqa: E501 a table of notations, one case a line
+    r"(?:\*\*|__)?\s*(?:(?P<mark>[:=\uff1a])\s*|\b(?:is|are|would be|should be|must be|will be|equals|becomes|turns out to be|comes out to)\b(?!\s*n[o']t\b)"  # noqa: E501  a pattern, whole on a line
+    r"(?:\s+(?:therefore|thus|then|indeed|simply|clearly|hence|just|now|given by|equal to|exactly|option|choice|the number|the value))*\s*[:=]?\s*)"  # noqa: E501  a pattern, whole on a line
     r"|\u7b54\u6848\s*(?:\u662f|\u4e3a|\u70ba)?\s*[:\uff1a]?\s*"
     r"|(?:^|\n)[ \t]*(?:\#+|\*\*)[ \t]*(?:final[ \t]+)?answer[ \t]*(?:\*\*)?[ \t]*:?[ \t]*(?=\n)"
     r"|(?:^|\n)[ \t]*(?:respuesta|antwort|r\u00e9ponse|risposta|resposta)\s*(?:final[e]?)?\s*:\s*",
     re.IGNORECASE,
 )
 _CHOSEN = re.compile(
-    r"\b(?:I|we)(?:'d|\s+would|\s+will|'ll)?\s+(?:choose|pick|select|go with|answer|chose|vote for)\s+(?:option\s+|choice\s+|answer\s+)?(?P<rest>[^\n]{1,80})"  # noqa: E501 a table of notations, one case a line
+    r"\b(?:I|we)(?:'d|\s+would|\s+will|'ll)?\s+(?:choose|pick|select|go with|answer|chose|vote for)\s+(?:option\s+|choice\s+|answer\s+)?(?P<rest>[^\n]{1,80})"  # noqa: E501  a pattern, whole on a line
     r"|\b(?:pick|guess)\s+is\s+(?:option\s+)?(?P<pick>[^\n]{1,80})",
     re.IGNORECASE,
 )
@@ -23,7 +23,7 @@ _IS_RIGHT = re.compile(
 )
 
 _SENTENCE_END = re.compile(
-    r"\n|\.(?=[\s*_\"']|$)|;\s|\?|!(?=\s|$)|\s(?:because|since|which|where|whereas|so that|due to|as we|as can|as shown|i\.e\.|given that|if)\b"  # noqa: E501 a table of notations, one case a line
+    r"\n|\.(?=[\s*_\"']|$)|;\s|\?|!(?=\s|$)|\s(?:because|since|which|where|whereas|so that|due to|as we|as can|as shown|i\.e\.|given that|if)\b"  # noqa: E501  a pattern, whole on a line
     r"|,\s*(?:which|because|since|so|where|as|but|giving|thus|hence|therefore|I\b|we\b|not\b|i\.e\.|by\b|with\b|obtained\b)|\s[-\u2013\u2014]{1,2}\s(?=[A-Za-z]{2})|\s*\u2014"
 )
 _MATH = re.compile(r"\s*(?:\$\$(?P<a>[^$]+)\$\$|\$(?P<b>[^$\n]+)\$|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\])", re.DOTALL)
@@ -37,7 +37,7 @@ _MAX_BARE = 80
 
 
 def phrase_answer(text: str) -> str | None:
-    """Return the answer after the last answer phrase; '' if the phrase is a question or holds nothing; None without one."""  # noqa: E501 a table of notations, one case a line
+    """Return the answer after the last answer phrase; '' if the phrase is a question or holds nothing; None without one."""  # noqa: E501  one sentence, as a docstring's first line has to be
     last: re.Match[str] | None = None
     for match in _PHRASE.finditer(text):
         if match["noun"] and match["noun"].lower() in {"result", "solution"} and "\n" in text[match.end() :].strip():
@@ -66,7 +66,7 @@ def marked_answer(text: str, begin: int) -> str | None:
 
 
 _MARKED = re.compile(
-    r"(?:^|\n)[ \t*_]*(?:\#{4}|(?:final[ \t]+)?answer[ \t*_]*[:=])[ \t*_]*(?P<rest>[-+$\\(\[]*[ \t]*[\d\\][^\n]{0,200})",  # noqa: E501 a table of notations, one case a line
+    r"(?:^|\n)[ \t*_]*(?:\#{4}|(?:final[ \t]+)?answer[ \t*_]*[:=])[ \t*_]*(?P<rest>[-+$\\(\[]*[ \t]*[\d\\][^\n]{0,200})",  # noqa: E501  a pattern, whole on a line
     re.IGNORECASE,
 )
 
@@ -133,7 +133,7 @@ _PLAIN_FORMULA = re.compile(r"(?:[A-Za-z](?:\([a-z]\))?\s*=\s*)?[-+\u2212(\[{\\$
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{4,}")
 
 
-def bare_answer(text: str) -> str | None:  # noqa: PLR0911 a table of notations, one case a line
+def bare_answer(text: str) -> str | None:  # noqa: PLR0911  one return a form of text
     """Return the whole text if it is one short line, else the last line or display if it is nothing but a formula."""
     text = text.strip()
     if not text:

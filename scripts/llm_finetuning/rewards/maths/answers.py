@@ -35,7 +35,7 @@ _SINGLE_LETTERS = re.compile(r"[A-Za-z](?:,? (?:and|or) [A-Za-z])+")
 _LETTERS_ONLY = re.compile(r"[A-Za-z][A-Za-z'.-]*(?:[ -][A-Za-z'.-]+)*")
 _PRODUCT = re.compile(r"[abc]{2,3}|[b-df-hj-np-tv-z]{2,3}|a[b-df-hj-mp-rt-z]|[b-df-hj-np-rt-z]a")
 _ANNOTATION = re.compile(
-    r"[,;]?\s*(?:\(\s*)?(?:(?:\\(?:text|mbox)\s*\{)?\s*(?:where|for|with|for any|for all|for some)\s*\}?\s*)?\\?(?:forall\s*)?"  # noqa: E501 a table of notations, one case a line
+    r"[,;]?\s*(?:\(\s*)?(?:(?:\\(?:text|mbox)\s*\{)?\s*(?:where|for|with|for any|for all|for some)\s*\}?\s*)?\\?(?:forall\s*)?"  # noqa: E501  a pattern, whole on a line
     r"(?P<name>[a-zA-Z](?:_\w)?)\s*(?:\\in|in)\s*(?:\\mathbb\s*\{?\s*[ZN]\s*\}?|\\mathbf\s*\{\s*[ZN]\s*\}|Z|N)(?:\^\s*\{?\+\}?|_\s*\{?\+\}?)?\s*\)?$"
     r"|[,;]?\s*(?:\\(?:text|mbox)\s*\{)?\s*(?:where|for|with)\s+\$?(?P<other>[a-zA-Z])\$?\s+(?:is\s+)?(?:an?y?\s+)?(?:arbitrary\s+)?integer\s*\}?$"
 )
@@ -49,7 +49,7 @@ _SPECIAL |= dict.fromkeys(
 )
 
 
-def read_answer(text: str, depth: int = 0) -> Value:  # noqa: PLR0911 a table of notations, one case a line
+def read_answer(text: str, depth: int = 0) -> Value:  # noqa: PLR0911  one return a kind of answer
     """Return the typed answer of cleaned text; raises UnreadableError or TooLargeError."""
     if len(text) > MAX_LENGTH or depth > _MAX_DEPTH:
         raise TooLargeError("too long an answer")
@@ -121,7 +121,7 @@ def _is_words(text: str) -> bool:
     return not (first in FUNCTIONS and len(text.split()) > 1 and len(text.split()[1]) <= 2)  # noqa: PLR2004  sin x, sin 2x
 
 
-def _read(text: str, depth: int) -> Value:  # noqa: PLR0911 a table of notations, one case a line
+def _read(text: str, depth: int) -> Value:  # noqa: PLR0911  one return a kind of answer
     text = _BASED.sub(r"\1_", text)
     agreed = _parenthesised_words(text)
     if agreed is not None:
@@ -186,7 +186,7 @@ def _parenthesised_words(text: str) -> Value | None:
     return value if value is not None and written is not None and written == value.node.number else None
 
 
-def _structured(text: str, read: Read) -> Value:  # noqa: PLR0911 a table of notations, one case a line
+def _structured(text: str, read: Read) -> Value:  # noqa: PLR0911  one return a kind of structure
     shortened = _ANNOTATION.sub("", text) if "in" in text else text
     if shortened.strip() and shortened != text:
         text = shortened.strip()

@@ -146,7 +146,7 @@ def _scalars(gold: Scalar, answer: Scalar, tolerance: Tolerance) -> bool:
     return gold.is_percent and not answer.is_percent and _numbers(Scalar(gold.node.parts[0]), answer, tolerance)
 
 
-def _numbers(gold: Scalar, answer: Scalar, tolerance: Tolerance) -> bool:  # noqa: PLR0911 a table of notations, one case a line
+def _numbers(gold: Scalar, answer: Scalar, tolerance: Tolerance) -> bool:  # noqa: PLR0911  one return a rule of comparison
     one, other = gold.node, answer.node
     if _has_other_base(one, other):
         return False

@@ -58,7 +58,7 @@ _CUT_RELATION = re.compile(
 )
 
 
-def cut_relations(text: str) -> tuple[list[str], list[str]]:  # noqa: D103 a table of notations, one case a line
+def cut_relations(text: str) -> tuple[list[str], list[str]]:  # noqa: D103  pieces and the signs between them
     pieces, found, begin, level = [], [], 0, 0
     for match in _CUT_RELATION.finditer(text):
         sign = match.group()
@@ -87,7 +87,7 @@ def cut_items(inside: str) -> tuple[list[str], list[str]]:
     return loose, [","] * (len(loose) - 1)
 
 
-def closes_last(text: str) -> bool:  # noqa: D103 a table of notations, one case a line
+def closes_last(text: str) -> bool:  # noqa: D103  the name says it
     level = 0
     for match in _CUT.finditer(text):
         sign = match.group()

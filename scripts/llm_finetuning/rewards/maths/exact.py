@@ -18,7 +18,7 @@ class UndefinedError(Exception):
     """The expression has no value: a division by zero, a logarithm of zero, a wrong count of arguments."""
 
 
-def exact_value(node: Node, bound: Mapping[str, Fraction] | None = None) -> Fraction | None:  # noqa: PLR0911 a table of notations, one case a line
+def exact_value(node: Node, bound: Mapping[str, Fraction] | None = None) -> Fraction | None:  # noqa: PLR0911  one return a kind of node
     """Return the rational value, None where the expression is not rational by these rules.
 
     Raises TooLargeError and UndefinedError.

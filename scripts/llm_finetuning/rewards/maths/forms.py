@@ -121,13 +121,13 @@ def as_region(value: Value) -> Region | None:
     return None
 
 
-def span_between(low: Node, high: Node, *, has_low: bool, has_high: bool) -> Span:  # noqa: D103 a table of notations, one case a line
+def span_between(low: Node, high: Node, *, has_low: bool, has_high: bool) -> Span:  # noqa: D103  the signature says it
     begin = None if is_infinite(low) else low
     end = None if is_infinite(high) else high
     return Span(begin, end, has_low and begin is not None, has_high and end is not None)
 
 
-def is_infinite(node: Node) -> bool:  # noqa: D103 a table of notations, one case a line
+def is_infinite(node: Node) -> bool:  # noqa: D103  the name says it
     if node.kind == "neg":
         return is_infinite(node.parts[0])
     return node.kind == "const" and node.name == "inf"

@@ -28,7 +28,7 @@ from llm_finetuning.rewards.maths.scalars import expression
 MAX_ITEMS = 200
 
 
-def listed(pieces: Sequence[str], separators: Sequence[str], read: Read) -> Value:  # noqa: D103 a table of notations, one case a line
+def listed(pieces: Sequence[str], separators: Sequence[str], read: Read) -> Value:  # noqa: D103  reads pieces as the kind it is named for
     kept = [piece for piece in pieces if piece]
     if not kept or len(kept) > MAX_ITEMS:
         raise TooLargeError("too many items") if kept else UnreadableError("nothing but separators")
@@ -39,7 +39,7 @@ def listed(pieces: Sequence[str], separators: Sequence[str], read: Read) -> Valu
     if any(piece == DOTS for piece in kept):
         return Group("series", tuple(Words(DOTS) if piece == DOTS else read(piece) for piece in kept))
     items = [read(piece) for piece in kept]
-    if any(isinstance(item, Words) for item in items) and not all(isinstance(item, Words) for item in items):  # noqa: SIM102 a table of notations, one case a line
+    if any(isinstance(item, Words) for item in items) and not all(isinstance(item, Words) for item in items):  # noqa: SIM102  the comment is about the inner test
         # Prose with a comma in it is one text, unless every part of it is an answer of its own.
         if any(isinstance(item, Words) and " " in item.text for item in items):
             raise UnreadableError("prose")
@@ -82,7 +82,7 @@ def _joined_regions(items: Sequence[Value], separators: Sequence[str]) -> Value 
     return None
 
 
-def united(pieces: Sequence[str], read: Read) -> Value:  # noqa: D103 a table of notations, one case a line
+def united(pieces: Sequence[str], read: Read) -> Value:  # noqa: D103  likewise
     spans: list[Span] = []
     name = ""
     for piece in pieces:
@@ -96,7 +96,7 @@ def united(pieces: Sequence[str], read: Read) -> Value:  # noqa: D103 a table of
     return Region(tuple(spans), name)
 
 
-def ratio(pieces: Sequence[str]) -> Value:  # noqa: D103 a table of notations, one case a line
+def ratio(pieces: Sequence[str]) -> Value:  # noqa: D103  likewise
     if any(piece == DOTS for piece in pieces):
         return Group(
             "series", tuple(Words(DOTS) if piece == DOTS else Scalar(expression(piece)) for piece in pieces), "::"
@@ -105,7 +105,7 @@ def ratio(pieces: Sequence[str]) -> Value:  # noqa: D103 a table of notations, o
 
 
 _NAMED_SETS = re.compile(
-    r"\\(?:mathbb|mathbf|mathcal)\s*\{?\s*([RZNQC])\s*\}?|(?<![A-Za-z])(?:all real numbers|all reals|the real numbers)(?![A-Za-z])"  # noqa: E501 a table of notations, one case a line
+    r"\\(?:mathbb|mathbf|mathcal)\s*\{?\s*([RZNQC])\s*\}?|(?<![A-Za-z])(?:all real numbers|all reals|the real numbers)(?![A-Za-z])"  # noqa: E501  a pattern, whole on a line
 )
 _BRACKETED = re.compile(r"(?P<open>\\\{|\\langle|[(\[])(?P<inside>.*)(?P<close>\\\}|\\rangle|[)\]])", re.DOTALL)
 _BUILDER = re.compile(
@@ -113,7 +113,7 @@ _BUILDER = re.compile(
 )
 
 
-def bracketed(text: str, read: Read) -> Value | None:  # noqa: C901, PLR0911 a table of notations, one case a line
+def bracketed(text: str, read: Read) -> Value | None:  # noqa: C901, PLR0911  one return a kind of bracketed thing
     """Read a set, tuple or interval whose bracket opens at the start and closes at the end."""
     named = _NAMED_SETS.fullmatch(text)
     if named:

@@ -75,7 +75,7 @@ _SIGNS = {
     "\N{SOFT HYPHEN}": "",
     "\N{MICRO SIGN}": "\\mu ",
 }
-_GREEK_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"  # noqa: E501 a table of notations, one case a line
+_GREEK_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"  # noqa: E501  a list of words
 for _name in _GREEK_NAMES.split():
     _SIGNS[unicodedata.lookup(f"GREEK SMALL LETTER {'LAMDA' if _name == 'lambda' else _name.upper()}")] = f"\\{_name} "
 for _name in ("gamma", "delta", "theta", "lamda", "xi", "pi", "sigma", "phi", "psi", "omega"):

@@ -29,14 +29,14 @@ MODULAR = re.compile(
 )
 
 
-def residue(match: re.Match[str], read: Read) -> Value:  # noqa: ARG001, D103 a table of notations, one case a line
+def residue(match: re.Match[str], read: Read) -> Value:  # noqa: ARG001, D103  reads what it is named for, called as the other forms are
     modulus = (match["a"] or match["b"] or match["c"] or match["d"]).strip("{} ")
     pieces = re.split(r"\\equiv|=", match["value"])
     value = expression(pieces[-1].strip(" ,"))
     return Residue(value, expression(modulus))
 
 
-def relation(text: str, read: Read) -> Value | None:  # noqa: PLR0911 a table of notations, one case a line
+def relation(text: str, read: Read) -> Value | None:  # noqa: PLR0911  one return a form of relation
     """Read a chain of relations outside all brackets, None if there is none."""
     pieces, operators = cut_relations(text)
     if not operators:
@@ -167,7 +167,7 @@ def _inequality(pieces: Sequence[str], operators: Sequence[str]) -> Value:
 
 def _between(nodes: Sequence[Node], signs: Sequence[str]) -> Value:
     if (
-        len(nodes) == 3  # noqa: PLR2004 a table of notations, one case a line
+        len(nodes) == 3  # noqa: PLR2004  0 < |x - a| < d
         and nodes[1].kind == "call"
         and nodes[1].name == "abs"
         and signs[0] == "<"

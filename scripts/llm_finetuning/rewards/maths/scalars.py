@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"[-+]?\s?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?<=\d)")
 _SPACED_NUMBER = re.compile(r"(?<![\d.])\d{1,3}(?: \d{3})+(?!\d)(?! *[/:])")
 
 
-def plain_number(text: str) -> Scalar | None:  # noqa: D103 a table of notations, one case a line
+def plain_number(text: str) -> Scalar | None:  # noqa: D103  reads what it is named for
     if not _NUMBER.fullmatch(text):
         return None
     literal = text.replace(",", "").replace(" ", "")
@@ -25,7 +25,7 @@ def plain_number(text: str) -> Scalar | None:  # noqa: D103 a table of notations
     )
 
 
-def scalar(text: str) -> Value:  # noqa: D103 a table of notations, one case a line
+def scalar(text: str) -> Value:  # noqa: D103  likewise
     tokens = tokenise(_SPACED_NUMBER.sub(lambda run: run.group().replace(" ", ""), _ungrouped(text)))
     if not tokens:
         raise UnreadableError("nothing")
@@ -77,7 +77,7 @@ def expression(text: str) -> Node:
 
 
 _MATRIX = re.compile(
-    r"(?P<before>.*?)(?:[(\[]\s*)?\\begin\s*\{(?P<kind>[pbBvV]?matrix|array|smallmatrix|psmallmatrix|bsmallmatrix)\*?\}(?:\s*\{[clr| ]*\})?(?P<body>.*?)\\end\s*\{(?P=kind)\*?\}\s*[)\]]?",  # noqa: E501 a table of notations, one case a line
+    r"(?P<before>.*?)(?:[(\[]\s*)?\\begin\s*\{(?P<kind>[pbBvV]?matrix|array|smallmatrix|psmallmatrix|bsmallmatrix)\*?\}(?:\s*\{[clr| ]*\})?(?P<body>.*?)\\end\s*\{(?P=kind)\*?\}\s*[)\]]?",  # noqa: E501  a pattern, whole on a line
     re.DOTALL,
 )
 

@@ -170,7 +170,7 @@ _WORDS = re.compile(
     + r"))*)\s*$"
 )
 _CURRENCY = re.compile(
-    r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z]))\s*(?=[\d.])"  # noqa: E501 a table of notations, one case a line
+    r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z]))\s*(?=[\d.])"  # noqa: E501  a pattern, whole on a line
 )
 _TRAILING_CURRENCY = re.compile(r"(?<=\d)\s*(\\\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN})\s*$")
 _SIGN_NAMES = {

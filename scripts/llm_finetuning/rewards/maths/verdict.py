@@ -32,7 +32,7 @@ def read_gold(text: str) -> Gold:
         return Gold(text, "", None)
 
 
-def verdict(gold: Gold, answer: str, tolerance: Tolerance = EXACT) -> str:  # noqa: PLR0911 a table of notations, one case a line
+def verdict(gold: Gold, answer: str, tolerance: Tolerance = EXACT) -> str:  # noqa: PLR0911  one return a verdict
     """Return correct, wrong, unreadable, too_large, undefined, undecided or opaque for an answer; never raises."""
     try:
         cleaned = clean(answer)

@@ -9,7 +9,7 @@ _TEXT_GROUP = re.compile(
 _ARTICLES = re.compile(r"^(?:the|an?)\s+(?=\w{2})")
 _QUOTES = re.compile(r"^[\"'`]+|[\"'`]+$")
 _SENTENCE = re.compile(
-    r"^(?:so|thus|hence|therefore|then|finally)?,?\s*(?:the|it|its|this|that|our|my)\b[\w\s]{0,40}?\b(?:is|are|was|were|equals|equal to|would be|will be|must be)\s+(?:indeed\s+|simply\s+|just\s+|a\s+|an\s+|the\s+)?(?P<rest>.+)$"  # noqa: E501 a table of notations, one case a line
+    r"^(?:so|thus|hence|therefore|then|finally)?,?\s*(?:the|it|its|this|that|our|my)\b[\w\s]{0,40}?\b(?:is|are|was|were|equals|equal to|would be|will be|must be)\s+(?:indeed\s+|simply\s+|just\s+|a\s+|an\s+|the\s+)?(?P<rest>.+)$"  # noqa: E501  a pattern, whole on a line
 )
 _NEGATION = re.compile(
     r"\b(?:not|no|never|neither|nor|isn't|aren't|wasn't|cannot|can't|or|either|maybe|perhaps|possibly|except|but)\b"
@@ -87,7 +87,7 @@ _MONTHS = {
         ]
     )
 }
-_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"  # noqa: E501 a table of notations, one case a line
+_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"  # noqa: E501  a pattern, whole on a line
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _DATES = (
     re.compile(rf"^{_MONTH}\s+{_DAY}(?:,?\s+(?P<year>\d{{4}}))?$"),
