@@ -50,7 +50,7 @@ class StubPlugin:
         for made in (self.root / "requirements", self.cwd, self.bin):
             made.mkdir(parents=True)
         self._lay_out_sources()
-        core = {"click": "click", "httpx": "httpx", "pydantic": "pydantic", "rich": "rich"}
+        core = {name: name for name in ("click", "httpx", "mpmath", "pydantic", "rich")}
         wheels = [self.add_wheel(name, f"{module}.py") for name, module in core.items()]
         wheels += [
             self.add_wheel("ruamel-yaml", "ruamel/yaml.py"),
