@@ -50,8 +50,8 @@ class StubPlugin:
         for made in (self.root / "requirements", self.cwd, self.bin):
             made.mkdir(parents=True)
         self._lay_out_sources()
-        core = {name: name for name in ("click", "httpx", "mpmath", "pydantic", "rich")}
-        wheels = [self.add_wheel(name, f"{module}.py") for name, module in core.items()]
+        core = ("click", "httpx", "mpmath", "pydantic", "rich")
+        wheels = [self.add_wheel(name, f"{name}.py") for name in core]
         wheels += [
             self.add_wheel("ruamel-yaml", "ruamel/yaml.py"),
             self.add_wheel("typing-extensions", "typing_extensions.py"),

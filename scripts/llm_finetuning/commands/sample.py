@@ -3,7 +3,7 @@
 import hashlib
 import random
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
         if todo:
             interpreter = _interpreter(loaded, python, NEEDS[sampling.engine])
             records = stack.enter_context(closing(_engine_records(loaded, todo, interpreter)))
-            facts = next(records)["facts"]
+            facts = _ready(path, records)
             if fresh:
                 _set_aside(path)  # not before the engine stands: what was there is good as long as nothing replaces it
             if appender is None:
@@ -86,7 +86,7 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
                 appender = stack.enter_context(artifact.appending(path, header, _sample_type()))
             _check_engine(path, appender.header.settings, facts)
             with console.progress("sampling", expected, len(have)) as advance:
-                for group in records:
+                for group in _groups(records):
                     added = _samples(group, batches, have)
                     appender.append(added)
                     advance(len(added))
@@ -181,6 +181,25 @@ def _engine_records(
     }
     console.note(f"starting the {sampling.engine} engine for {endpoint['url'] if endpoint else model}")
     return run_program(f"{sampling.engine}_sampler", job, python=python)
+
+
+def _ready(path: Path, records: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the engine says of itself once its model is loaded."""
+    for record in records:
+        if record["kind"] == "ready":
+            facts: dict[str, Any] = record["facts"]
+            return facts
+        console.note(str(record.get("text", "")))
+    raise MachineryFailure(f"{path}: the engine ended before its model was loaded; run it again")
+
+
+def _groups(records: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the completions of one request after another; what else an engine says is shown."""
+    for record in records:
+        if record["kind"] == "group":
+            yield record
+        else:
+            console.note(str(record.get("text", "")))
 
 
 def _samples(group: dict[str, Any], batches: list[list[dict[str, Any]]], have: set[str]) -> list[Any]:
