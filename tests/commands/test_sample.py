@@ -41,6 +41,13 @@ def samples(folder: Path) -> dict[str, Sample]:
     return by_id
 
 
+def await_growth(path: Path, process: "subprocess.Popen[bytes]") -> None:
+    """Return once the file is longer than now, or the process has ended."""
+    begun = path.stat().st_size if path.exists() else 0
+    while process.poll() is None and (not path.exists() or path.stat().st_size <= begun):
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, engine_python: str, model_folder: str) -> Path:
     """A run that was sampled without an interruption."""
@@ -81,9 +88,13 @@ def test_killed_at_ten_random_moments_it_ends_with_the_exact_set(
     command = [sys.executable, "-c", START, str(SCRIPTS), "sample", str(folder), "--python", engine_python]
     moments = random.Random(1)
     kept = [0]
-    for _ in range(KILLS):
+    for kill in range(KILLS):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(0.2, 7.0))
+        if kill % 2:  # while samples come in, however long this machine takes to load the model
+            await_growth(folder / "samples.jsonl", process)
+            time.sleep(moments.uniform(0.0, 1.0))
+        else:
+            time.sleep(moments.uniform(0.2, 7.0))
         process.kill()
         process.wait()
         if (folder / "samples.jsonl").exists():
