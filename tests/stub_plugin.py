@@ -52,10 +52,7 @@ class StubPlugin:
         self._lay_out_sources()
         core = ("click", "httpx", "mpmath", "pydantic", "rich")
         wheels = [self.add_wheel(name, f"{name}.py") for name in core]
-        wheels += [
-            self.add_wheel("ruamel-yaml", "ruamel/yaml.py"),
-            self.add_wheel("typing-extensions", "typing_extensions.py"),
-        ]
+        wheels.append(self.add_wheel("ruamel-yaml", "ruamel/yaml.py"))
         lock = "".join(f"{name}==1.0 --hash=sha256:{digest}\n" for name, digest in wheels)
         (self.root / "requirements" / "core.txt").write_text(lock, "utf-8")
         for tool in TOOLS:

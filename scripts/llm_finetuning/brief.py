@@ -336,7 +336,7 @@ def _value_fault(option: str, value: Any) -> str | None:
     if option in trl_options.CHOICES and value not in trl_options.CHOICES[option]:
         allowed = ", ".join(str(choice) for choice in trl_options.CHOICES[option])
         return f"{value!r} is not one of {allowed}"
-    if option in trl_options.COUNTS and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    if option in trl_options.BATCH_OPTIONS and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         return f"{value!r} is not a whole number from 1 on"
     return None
 

@@ -3,22 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from llm_finetuning import artifact, dataset
+from llm_finetuning import artifact, dataset, trl_options
 from llm_finetuning.brief import FILE_NAME, LoadedBrief
 from llm_finetuning.errors import Refusal
 from llm_finetuning.rewards import composition
+from llm_finetuning.stages.gate import standing_labels
 from llm_finetuning.types import Label, Sample, Score
 
 OBJECTIVE_OPTIONS = ("scale_rewards", "multi_objective_aggregation")
 """Options of `training` that turn rewards into advantages."""
-
-BATCH_OPTIONS = (
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "steps_per_generation",
-    "generation_batch_size",
-)
-"""Options of `training` that decide how many completions a reward is called with."""
 
 
 def brief_part(loaded: LoadedBrief, *keys: str) -> dict[str, str]:
@@ -80,7 +73,7 @@ def of_scores(loaded: LoadedBrief) -> dict[str, str]:
         "samples.jsonl": artifact.digest_file(loaded.run_dir / "samples.jsonl"),
         **brief_part(loaded, "rewards"),
         f"objective and batch options of {FILE_NAME}": artifact.digest_value(
-            {key: loaded.brief.training.get(key) for key in (*OBJECTIVE_OPTIONS, *BATCH_OPTIONS)}
+            {key: loaded.brief.training.get(key) for key in (*OBJECTIVE_OPTIONS, *trl_options.BATCH_OPTIONS)}
         ),
         **composition.source_digests(loaded),
     }
@@ -113,17 +106,23 @@ def complete_samples(loaded: LoadedBrief) -> artifact.Artifact[Sample]:
     artifact.check_parents(path, found.header, of_samples(loaded))
     expected = found.header.settings.get("expected")
     if not isinstance(expected, int) or expected < 1:
-        raise Refusal(f"{path}:1: the header does not say how many samples belong here; {_fresh(loaded)}")
+        raise Refusal(f"{path}:1: the header does not say how many samples belong here; {begin_anew(loaded.run_dir)}")
     if len({sample.sample_id for sample in found.records}) != len(found.records):
-        raise Refusal(f"{path}: a sample stands in it twice; {_fresh(loaded)}")
+        raise Refusal(f"{path}: a sample stands in it twice; {begin_anew(loaded.run_dir)}")
     if len(found.records) != expected:
         again = artifact.shell_line("sample", loaded.run_dir)
         raise Refusal(f"{path}: holds {len(found.records)} of {expected} samples; run `{again}` to continue")
     return found
 
 
-def _fresh(loaded: LoadedBrief) -> str:
-    return f"`{artifact.shell_line('sample', loaded.run_dir, '--fresh')}` sets it aside and begins anew"
+def begin_anew(run_dir: Path) -> str:
+    """Return the mending half of a refusal of samples that cannot be gone on with."""
+    return f"`{artifact.shell_line('sample', run_dir, '--fresh')}` sets it aside and begins anew"
+
+
+def columns_of(samples: list[Sample]) -> list[str]:
+    """Return the columns that rewards are handed for these samples."""
+    return list(dict.fromkeys(key for sample in samples for key in sample.columns))
 
 
 def current_scores(loaded: LoadedBrief, samples: list[Sample]) -> list[Score]:
@@ -146,8 +145,11 @@ def labels(loaded: LoadedBrief) -> list[Label]:
 def judged(samples: list[Sample], found: list[Label]) -> set[str]:
     """Return the policy samples on which a person's label stands: accept or reject, of what is there now."""
     seen = {sample.sample_id: seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
-    last = {(label.sample_id, label.reader): label for label in found if seen.get(label.sample_id) == label.seen_sha256}
-    return {label.sample_id for label in last.values() if label.reader_kind == "person" and label.verdict != "unsure"}
+    return {
+        label.sample_id
+        for label in standing_labels(found, seen)
+        if label.reader_kind == "person" and label.verdict != "unsure"
+    }
 
 
 def seen_digest(sample: Sample) -> str:

@@ -20,13 +20,13 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
 }
 """What TRL 1.16.0 takes for options that it checks in the first step alone."""
 
-COUNTS = (
+BATCH_OPTIONS = (
     "per_device_train_batch_size",
     "gradient_accumulation_steps",
     "steps_per_generation",
     "generation_batch_size",
 )
-"""Options that are whole numbers from 1 on."""
+"""Options that decide how many completions a reward is called with: whole numbers from 1 on."""
 
 OWNED: Mapping[str, str] = {
     "output_dir": "the run directory decides it; leave it out",

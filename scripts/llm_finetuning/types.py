@@ -7,15 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from typing_extensions import TypedDict
-
-
-class Message(TypedDict, total=False):
-    """One chat message in TRL's spelling; `role` and `content` are always there."""
-
-    role: str
-    content: str
-
+NOT_HANDED_ON = ("prompt", "completion", "completion_ids")
+"""Columns of a data set that TRL 1.16.0 does not pass to a reward."""
 
 Text = str | list[dict[str, Any]]
 """A prompt or completion in TRL's two forms: plain text, or a list of chat messages."""

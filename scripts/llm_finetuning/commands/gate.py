@@ -41,8 +41,7 @@ def run(run_dir: Path, *, program_labels_count: bool = False) -> Any:
     readers = lineage.DEMO_READER if program_labels_count else lineage.PERSONS
     parents = lineage.of_gate(loaded, readers=readers)
     labels = lineage.labels(loaded)
-    columns = list(dict.fromkeys(key for sample in samples for key in sample.columns))
-    components = composition.compose(loaded, columns)
+    components = composition.compose(loaded, lineage.columns_of(samples))
     report = stage.judge(
         samples,
         scores,
@@ -61,12 +60,14 @@ def run(run_dir: Path, *, program_labels_count: bool = False) -> Any:
 
 def _success(loaded: Any, components: list[Any]) -> float:
     """Return the weighted reward that counts as a success: the brief's, or the middle of what can be paid."""
+    from llm_finetuning.stages.gate import Rule, is_paid
+
     ends = [(part.weight * part.low, part.weight * part.high) for part in components]
     lowest, highest = sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
     wanted = loaded.brief.gate.success
     if wanted is None:
         return float(lowest + highest) / 2
-    if not lowest < wanted <= highest + 1e-6:
+    if not (lowest < wanted and is_paid(highest, Rule(success=wanted))):
         place = f"{loaded.run_dir / 'brief.yaml'}: gate.success"
         raise Refusal(f"{place}: {wanted:g} cannot be told apart; these rewards pay {lowest:g} to {highest:g}")
     return float(wanted)

@@ -239,25 +239,23 @@ def _samples(group: dict[str, Any], batches: list[list[dict[str, Any]]], have: s
 
 
 def _check_same(path: Path, header: Any, parents: dict[str, str]) -> None:
-    from llm_finetuning import artifact
+    from llm_finetuning import artifact, lineage
 
     changed = artifact.changed_parents(header.parents, parents)
     if changed:
-        raise Refusal(f"{path}: was drawn from another {changed}; {_fresh(path)}")
-
-
-def _fresh(path: Path) -> str:
-    from llm_finetuning import artifact
-
-    return f"`{artifact.shell_line('sample', path.parent, '--fresh')}` sets it aside and begins anew"
+        raise Refusal(f"{path}: was drawn from another {changed}; {lineage.begin_anew(path.parent)}")
 
 
 def _check_engine(path: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
     """Refuse to mix samples of another model or template into a file."""
+    from llm_finetuning import lineage
+
     known = settings.get("engine", {})
     changed = [key for key in IDENTITY if known.get(key) != facts.get(key)]
     if changed:
-        raise Refusal(f"{path}: was drawn with another {', '.join(changed)} than is there now; {_fresh(path)}")
+        raise Refusal(
+            f"{path}: was drawn with another {', '.join(changed)} than is there now; {lineage.begin_anew(path.parent)}"
+        )
 
 
 def _set_aside(path: Path) -> None:

@@ -50,8 +50,7 @@ def run(run_dir: Path) -> dict[str, Any]:
     samples = lineage.complete_samples(loaded).records
     if not loaded.brief.rewards:
         raise Refusal(f"{run_dir / 'brief.yaml'}: no `rewards` to score with; add one")
-    columns = list(dict.fromkeys(key for sample in samples for key in sample.columns))
-    components = composition.compose(loaded, columns)
+    components = composition.compose(loaded, lineage.columns_of(samples))
     _check_ids(loaded, components, samples)
     parents = lineage.of_scores(loaded)
     aggregation = stage.Aggregation(**lineage.objective_options(loaded))

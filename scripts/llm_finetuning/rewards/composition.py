@@ -16,11 +16,10 @@ from llm_finetuning import artifact
 from llm_finetuning.brief import LoadedBrief, RewardBrief, nearest
 from llm_finetuning.errors import Refusal
 from llm_finetuning.rewards import LIBRARY
-from llm_finetuning.types import Component
+from llm_finetuning.rewards.contract import RewardFunction
+from llm_finetuning.types import NOT_HANDED_ON, Component
 
 _DEFAULT_RANGE = (0.0, 1.0)
-
-_NOT_HANDED_ON = ("prompt", "completion", "completion_ids")  # columns that TRL keeps to itself
 
 _TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 
@@ -140,7 +139,7 @@ def _library_reward(name: str, options: Mapping[str, Any], where: str) -> Callab
         if option not in known:
             raise Refusal(f"{where}: `{name}` has no option `{option}`; {nearest(option, known)}")
     try:
-        reward: Callable[..., Any] = kind(**options)
+        reward: RewardFunction = kind(**options)
     except (TypeError, ValueError) as error:
         raise Refusal(f"{where}: options of `{name}`: {error}") from None
     return reward
@@ -221,7 +220,7 @@ def _check_signature(function: Callable[..., Any], where: str, columns: list[str
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return  # written in C; calling it will tell
-    arguments = dict.fromkeys([*_TRL_ARGUMENTS, *(column for column in columns if column not in _NOT_HANDED_ON)])
+    arguments = dict.fromkeys([*_TRL_ARGUMENTS, *(column for column in columns if column not in NOT_HANDED_ON)])
     try:
         signature.bind(**arguments)
     except TypeError as error:

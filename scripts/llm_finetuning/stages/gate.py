@@ -116,13 +116,18 @@ def text_of(text: Text) -> str:
     return "\n".join(f"[{message.get('role')}] {message.get('content') or ''}" for message in text)
 
 
+def standing_labels(labels: Sequence[Label], seen: Mapping[str, str]) -> list[Label]:
+    """Return each reader's last label of each sample among those that still show what was read."""
+    valid = (label for label in labels if seen.get(label.sample_id) == label.seen_sha256)
+    return list({(label.sample_id, label.reader): label for label in valid}.values())
+
+
 def _standing(labels: Sequence[Label], seen: Mapping[str, str], rule: Rule) -> tuple[list[Label], list[str]]:
     """Return each reader's last label of each sample that still shows what was read, and what was left out."""
-    valid = [label for label in labels if seen.get(label.sample_id) == label.seen_sha256]
-    last = {(label.sample_id, label.reader): label for label in valid}
+    stale = sum(seen.get(label.sample_id) != label.seen_sha256 for label in labels)
     notes: list[str] = []
-    kept, stale, programs = [], len(labels) - len(valid), set()
-    for label in last.values():
+    kept, programs = [], set()
+    for label in standing_labels(labels, seen):
         if label.reader_kind == "program" and not rule.program_labels_count:
             programs.add(label.reader)
         else:

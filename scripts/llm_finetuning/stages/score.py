@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from llm_finetuning.types import Component, RewardValue, Sample, Score
+from llm_finetuning.types import NOT_HANDED_ON, Component, RewardValue, Sample, Score
 
 STD_EPSILON = 1e-4  # TRL adds it to the standard deviation of a group
 STABLE_WITHIN = 1e-6  # TRL keeps rewards as float32; a smaller difference cannot be seen in training
 
 _FLOAT32_MAX = 3.4028235e38
-
-_NOT_COLUMNS = ("prompt", "completion", "completion_ids")  # TRL does not hand these on
 
 
 class RewardFault(Exception):  # noqa: N818  it is the reward's fault, not an error of the stage
@@ -103,7 +101,7 @@ def groups(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 def keyword_arguments(batch: Sequence[Sample]) -> dict[str, Any]:
     """Return what TRL passes to a reward for these samples; fresh lists, so that a reward cannot alter the record."""
-    keys = [key for key in batch[0].columns if key not in _NOT_COLUMNS]
+    keys = [key for key in batch[0].columns if key not in NOT_HANDED_ON]
     return {
         "prompts": [_copy(sample.prompt) for sample in batch],
         "completions": [_copy(sample.completion) for sample in batch],

@@ -14,7 +14,6 @@ class Scalar:
     unit: str = ""
     is_percent: bool = False
     digits: int = 0
-    has_commas: bool = False
 
 
 @dataclass(frozen=True, slots=True)

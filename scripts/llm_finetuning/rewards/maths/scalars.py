@@ -20,9 +20,7 @@ def plain_number(text: str) -> Scalar | None:  # noqa: D103  reads what it is na
     literal = text.replace(",", "").replace(" ", "")
     value = decimal_value(literal.lstrip("+-"))
     digits = len(literal.lstrip("+-").replace(".", "").lstrip("0")) if "." in literal else 0
-    return Scalar(
-        number(-value if literal[0] == "-" else value, literal.lstrip("+")), digits=digits, has_commas="," in text
-    )
+    return Scalar(number(-value if literal[0] == "-" else value, literal.lstrip("+")), digits=digits)
 
 
 def scalar(text: str) -> Value:  # noqa: D103  likewise
@@ -39,7 +37,7 @@ def scalar(text: str) -> Value:  # noqa: D103  likewise
     node = read_expression(tokens)
     if node.kind == "neg" and node.parts[0].kind == "num" and node.parts[0].number is not None:
         node = number(-node.parts[0].number)
-    return Scalar(node, digits=_digits(node), has_commas="," in text)
+    return Scalar(node, digits=_digits(node))
 
 
 def _encloses(tokens: Sequence[object]) -> bool:
