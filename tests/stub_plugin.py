@@ -50,7 +50,7 @@ class StubPlugin:
         for made in (self.root / "requirements", self.cwd, self.bin):
             made.mkdir(parents=True)
         self._lay_out_sources()
-        core = ("click", "httpx", "mpmath", "pydantic", "rich")
+        core = ("click", "httpx", "jsonschema", "jsonschema_rs", "math_verify", "mpmath", "numpy", "pydantic", "rich")
         wheels = [self.add_wheel(name, f"{name}.py") for name in core]
         wheels.append(self.add_wheel("ruamel-yaml", "ruamel/yaml.py"))
         lock = "".join(f"{name}==1.0 --hash=sha256:{digest}\n" for name, digest in wheels)

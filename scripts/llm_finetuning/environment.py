@@ -40,7 +40,18 @@ from llm_finetuning.interpreter import checked, found, probe
 
 LAUNCHER = PLUGIN_ROOT / "scripts" / "finetune"
 LOCK = REQUIREMENTS / "core.txt"
-CORE_MODULES = ("click", "httpx", "mpmath", "pydantic", "rich", "ruamel.yaml")
+CORE_MODULES = (
+    "click",
+    "httpx",
+    "jsonschema",
+    "jsonschema_rs",
+    "math_verify",
+    "mpmath",
+    "numpy",
+    "pydantic",
+    "rich",
+    "ruamel.yaml",
+)
 CORE_SIZE = "about 5 MB to download, 60 MB on disk"
 CORE_DISK_GB = 0.1
 MANAGED = "FINETUNE_MANAGED_ENV"  # the launcher's word that it made the environment, and where

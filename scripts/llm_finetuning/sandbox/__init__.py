@@ -1,0 +1,1 @@
+"""Runs model-written programs against tests: isolated, unforgeable, and fast enough for a training step."""

@@ -1,0 +1,1 @@
+"""What runs inside a sandbox's box; it imports the standard library and itself alone."""
