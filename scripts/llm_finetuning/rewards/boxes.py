@@ -41,22 +41,22 @@ def last_boxes(text: str) -> Boxed | None:
     begin, content, end = _content(text, place)
     if content is None:
         return Boxed((), "unclosed", end)
-    outer = _outermost(text, begin)
+    earlier = _last_command(text, begin)
+    outer = begin if earlier < 0 else _outermost(text, begin, earlier)
     if outer != begin:
         begin, content, end = _content(text, outer)
         if content is None:
             return Boxed((), "unclosed", end)
+        earlier = _last_command(text, begin)
     contents = [content]
     first = begin
-    while len(contents) < _MAX_CHAIN:
-        earlier = _last_command(text, first)
-        if earlier < 0:
-            break
+    while earlier >= 0 and len(contents) < _MAX_CHAIN:
         _, before, stop = _content(text, earlier)
         if before is None or stop > first or first - stop > _MAX_GAP or not _GAP.fullmatch(text, stop, first):
             break
         contents.insert(0, before)
         first = earlier
+        earlier = _last_command(text, first)
     suffix, problem = _after(text, begin, end)
     problem = problem or _before(text, first)
     distinct = tuple(dict.fromkeys(part.strip() for part in contents))
@@ -82,10 +82,10 @@ def _content(text: str, place: int) -> tuple[int, str | None, int]:
     return (place, None, len(text)) if bare is None else (place, bare.group(), bare.end())
 
 
-def _outermost(text: str, begin: int) -> int:
-    """Return the begin of the outermost box around `begin`, which is `begin` itself if none is."""
+def _outermost(text: str, begin: int, earlier: int) -> int:
+    """Return the begin of the outermost box around `begin`, itself if none is; `earlier` is the box before it."""
     start = max(0, begin - _WINDOW)
-    if _last_command(text, begin) < start:
+    if earlier < start:
         return begin
     closed, outer = 0, begin
     for brace in reversed(list(_BRACE.finditer(text, start, begin))):

@@ -61,6 +61,8 @@ def after_reasoning(text: str) -> str | None:
 
     A text without such tags is returned whole; reasoning is never credited as an answer.
     """
+    if "<" not in text:
+        return text
     ends = [match.end() for match in _THINK_END.finditer(text)]
     tail = text[ends[-1] :] if ends else text
     return None if _THINK_START.search(tail) else tail
