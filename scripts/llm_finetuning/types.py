@@ -103,6 +103,16 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A number that is not a plain share, with its 95% interval and how many observations it rests on."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing the gate found, with its numbers."""
 
@@ -143,6 +153,25 @@ class GateReport:
     success_threshold: float  # weighted reward from which a completion counts as a success
     fingerprint: str  # SHA-256 of everything the verdict depends on
     notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was tried on this machine before training."""
+
+    name: str
+    state: Literal["passed", "failed", "skipped"]
+    text: str  # one line: what was tried and what came of it
+    next_action: str | None = None  # what to do about it, in the imperative
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvReport:
+    """Whether this machine can train this run, and all that was tried."""
+
+    verdict: Literal["ready", "not-ready"]
+    next_action: str
+    checks: list[Check]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -218,29 +218,6 @@ def test_disagreement_is_mended_before_more_is_read_or_taught() -> None:
     assert report.next_action.startswith("fix the reward")
 
 
-@pytest.mark.parametrize(
-    ("hits", "n", "low", "high"),
-    # Table I of Newcombe 1998, Statistics in Medicine 17:857-872, and its mirror image
-    [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-        (29, 29, 0.8830, 1.0),
-    ],
-)
-def test_interval_equals_published_examples(hits: int, n: int, low: float, high: float) -> None:
-    """Wilson's interval as published."""
-    found = stage.rate(hits, n)
-
-    assert (low, high) == pytest.approx((found.low, found.high), abs=6e-5)
-
-
-def test_rate_of_nothing_says_nothing() -> None:
-    """No observations: the interval is everything."""
-    assert (0.0, 1.0) == (stage.rate(0, 0).low, stage.rate(0, 0).high)
-
-
 def relabel(label: Label, **change: Any) -> Label:
     return dataclasses.replace(label, **change)
 

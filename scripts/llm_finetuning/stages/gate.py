@@ -1,13 +1,13 @@
 """Decide from samples, scores and labels whether a reward may be trained on.
 
 The reward is compared with a reader; the model's success is compared with never and always. Every share has its n and
-its 95% Wilson interval (Wilson 1927; Brown, Cai and DasGupta 2001, "Interval Estimation for a Binomial Proportion").
+its 95% interval (`statistics`).
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from llm_finetuning.statistics import rate
 from llm_finetuning.types import (
     Disagreement,
     Finding,
@@ -21,8 +21,6 @@ from llm_finetuning.types import (
 )
 
 WITHIN = 1e-6  # TRL keeps rewards as float32; a smaller difference cannot be seen in training
-
-Z_95 = 1.959963984540054  # 97.5% point of the normal distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +80,6 @@ def judge(
         fingerprint=fingerprint,
         notes=notes,
     )
-
-
-def rate(hits: int, n: int) -> Rate:
-    """Return a share with its 95% Wilson interval; the interval is 0..1 for n = 0."""
-    if n == 0:
-        return Rate(hits=0, n=0, low=0.0, high=1.0)
-    share, z2 = hits / n, Z_95**2
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    low = 0.0 if hits == 0 else max(0.0, middle - half)
-    high = 1.0 if hits == n else min(1.0, middle + half)
-    return Rate(hits=hits, n=n, low=low, high=high)
 
 
 def is_paid(reward: float, rule: Rule) -> bool:
