@@ -22,6 +22,9 @@ FinishReason = Literal["stop", "length"]
 Verdict = Literal["accept", "reject", "unsure"]
 """What a reader says of one completion."""
 
+Part = Literal["random", "chosen"]
+"""Why a completion is read: drawn at random, for rates that speak of all; or chosen, since errors hide there."""
+
 Reader = Literal["person", "program"]
 """Who read: the gate counts persons; a program's labels count in the demo alone."""
 
@@ -79,6 +82,15 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One completion that a person is asked to read, and why this one."""
+
+    sample_id: str
+    part: Part
+    why: str  # in a few words; empty for the random part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """What one reader decided about one completion."""
 
@@ -89,7 +101,8 @@ class Label:
     note: str
     at: str  # ISO 8601, UTC
     seen_sha256: str  # digest of what was on screen; a sample drawn again asks for a new label
-    source: Literal["terminal", "import", "demo"]
+    source: Literal["terminal", "page", "import", "demo"]
+    part: Part = "random"  # labels made elsewhere count as drawn at random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

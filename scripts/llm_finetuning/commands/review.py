@@ -5,7 +5,6 @@ import datetime as dt
 import getpass
 import io
 import os
-import random
 import select
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,8 @@ from llm_finetuning.errors import Refusal
 
 if TYPE_CHECKING:
     from llm_finetuning.artifact import Appender
-    from llm_finetuning.types import Label, Sample, Verdict
+    from llm_finetuning.brief import LoadedBrief
+    from llm_finetuning.types import Label, Part, Reading, Sample, Verdict
 
 VERDICTS: dict[str, "Verdict"] = {"a": "accept", "r": "reject", "u": "unsure"}
 _BY_WORD: dict[str, "Verdict"] = {verdict: verdict for verdict in VERDICTS.values()}
@@ -95,11 +95,26 @@ def label_for(sample: "Sample", verdict: "Verdict", **rest: Any) -> "Label":
     )
 
 
-def to_read(samples: Sequence["Sample"], count: int) -> list["Sample"]:
-    """Return a random part of the policy samples in a fixed order, so that rates over them speak for all."""
-    policy = [sample for sample in samples if sample.pass_name == "policy"]
-    random.Random(0).shuffle(policy)  # noqa: S311  not a secret; a fixed order lets a reader come back
-    return policy[:count]
+def to_read(
+    loaded: "LoadedBrief", samples: list["Sample"], labels: Sequence["Label"], reader: str, count: int
+) -> list["Reading"]:
+    """Return what this reader is asked to read, in order: first what was judged already, as it still stands."""
+    import contextlib
+
+    from llm_finetuning import lineage
+    from llm_finetuning.stages import reading
+    from llm_finetuning.types import Reading
+
+    scores = []
+    with contextlib.suppress(Refusal):  # scores choose better; none, or stale ones, are no reason not to read
+        scores = lineage.current_scores(loaded, samples)
+    current = {sample.sample_id: lineage.seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
+    read = {
+        label.sample_id: Reading(sample_id=label.sample_id, part=label.part, why="")
+        for label in labels
+        if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
+    }
+    return reading.choose(samples, scores, count, list(read.values()))
 
 
 def _reader_name(name: str | None) -> str:
@@ -181,7 +196,8 @@ def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str,
     """Show one sample a screen and append a label at each decision."""
     from llm_finetuning import brief, lineage
 
-    lineage.complete_samples(brief.load(run_dir))  # nothing to read is the first thing to mend
+    loaded = brief.load(run_dir)
+    lineage.complete_samples(loaded)  # nothing to read is the first thing to mend
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refusal(
             "review: needs a terminal, since a person has to read; run it in one, or bring labels made elsewhere "
@@ -191,12 +207,14 @@ def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str,
 
     def make(appender: "Appender[Label]", samples: Sequence["Sample"]) -> None:
         with _single_keys():
-            _read_all(appender, to_read(samples, count), name)
+            by_id = {sample.sample_id: sample for sample in samples}
+            chosen = to_read(loaded, list(samples), appender.records, name, count)
+            _read_all(appender, [by_id[item.sample_id] for item in chosen], [item.part for item in chosen], name)
 
     return add_labels(run_dir, make)
 
 
-def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], reader: str) -> None:
+def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], parts: Sequence["Part"], reader: str) -> None:
     from llm_finetuning import lineage
 
     def mine() -> dict[str, "Label"]:
@@ -215,7 +233,8 @@ def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], reader: s
         _show(sample, place, len(chosen), labels.get(sample.sample_id), note)
         key = _key()
         if key in VERDICTS:
-            appender.append([label_for(sample, VERDICTS[key], reader=reader, note=note, source="terminal")])
+            rest = {"reader": reader, "note": note, "source": "terminal", "part": parts[place]}
+            appender.append([label_for(sample, VERDICTS[key], **rest)])
             place, note = place + 1, ""
         elif key == "n":
             note = _ask_note()
