@@ -135,6 +135,7 @@ class Finding:
     next_action: str | None  # what to do about it, in the imperative
     rate: Rate | None = None
     sample_ids: list[str] = field(default_factory=list)
+    data_rows: list[int] = field(default_factory=list)  # rows of the dataset that it speaks of, from 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +150,55 @@ class Disagreement:
     answer: str | None
     completion: str
     note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """The dataset's faults before anything is sampled."""
+
+    findings: list[Finding]
+    rows: int
+    prompt_tokens: dict[str, int] | None  # min, median, p95 and max; None where no tokenizer could be asked
+    notes: list[str]
+
+
+ProbeKind = Literal["exploit", "variant", "control"]
+"""`exploit` must not earn, `variant` is right work in another form and must be paid, `control` is honest work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One written completion that the composed reward is tried on, derived from a real prompt and its gold."""
+
+    probe_id: str
+    kind: ProbeKind
+    family: str
+    prompt_id: str
+    prompt: Text
+    columns: dict[str, Any]
+    completion: Text
+    about: str  # what was done, in a few words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeResult:
+    """What one probe was paid, beside what honest work on the same prompt is paid."""
+
+    probe: Probe
+    values: list[RewardValue]
+    reward: float | None  # weighted sum; None when every reward abstained
+    failure: float | None  # the reward of honest failure on this prompt
+    success: float | None  # the reward of honest success on this prompt
+    verdict: Literal["held", "earned", "refused", "unscored"]  # earned: an exploit was paid; refused: a variant was not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeReport:
+    """What the composed reward does under attack, family by family."""
+
+    findings: list[Finding]  # one a family that was tried, with its rate
+    results: list[ProbeResult]
+    notes: list[str]
 
 
 GateVerdict = Literal["open", "blocked", "insufficient-evidence"]
