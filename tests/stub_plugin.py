@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_finetuning import PLUGIN_ROOT
+from llm_finetuning.environment import CORE_MODULES
 
 STANDARD_LIBRARY_ONLY = ("__init__", "environment", "errors", "extras", "installer", "interpreter", "types")
 TOOLS = ("sh", "dash", "sha256sum", "readlink", "mkdir")
@@ -50,7 +51,7 @@ class StubPlugin:
         for made in (self.root / "requirements", self.cwd, self.bin):
             made.mkdir(parents=True)
         self._lay_out_sources()
-        core = ("click", "httpx", "jsonschema", "jsonschema_rs", "math_verify", "mpmath", "numpy", "pydantic", "rich")
+        core = tuple(name for name in CORE_MODULES if name != "ruamel.yaml")
         wheels = [self.add_wheel(name, f"{name}.py") for name in core]
         wheels.append(self.add_wheel("ruamel-yaml", "ruamel/yaml.py"))
         lock = "".join(f"{name}==1.0 --hash=sha256:{digest}\n" for name, digest in wheels)

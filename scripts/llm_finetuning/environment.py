@@ -43,6 +43,7 @@ LOCK = REQUIREMENTS / "core.txt"
 CORE_MODULES = (
     "click",
     "httpx",
+    "jinja2",
     "jsonschema",
     "jsonschema_rs",
     "math_verify",
@@ -51,6 +52,8 @@ CORE_MODULES = (
     "pydantic",
     "rich",
     "ruamel.yaml",
+    "starlette",
+    "uvicorn",
 )
 CORE_SIZE = "about 5 MB to download, 60 MB on disk"
 CORE_DISK_GB = 0.1
