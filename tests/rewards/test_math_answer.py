@@ -39,7 +39,7 @@ def disagreements(path: Path) -> list[tuple[Any, ...]]:
 
 
 def test_own_cases() -> None:
-    """Eight hundred cases by kind, right and wrong."""
+    """A thousand cases by kind, right and wrong."""
     assert disagreements(OWN) == []
 
 

@@ -52,7 +52,13 @@ def last_boxes(text: str) -> Boxed | None:
     first = begin
     while earlier >= 0 and len(contents) < _MAX_CHAIN:
         _, before, stop = _content(text, earlier)
-        if before is None or stop > first or first - stop > _MAX_GAP or not _GAP.fullmatch(text, stop, first):
+        if (
+            before is None
+            or not before.strip()
+            or stop > first
+            or first - stop > _MAX_GAP
+            or not _GAP.fullmatch(text, stop, first)
+        ):
             break
         contents.insert(0, before)
         first = earlier
@@ -156,11 +162,12 @@ def _is_in_math(text: str, begin: int) -> bool:
 
 
 _CHANGED_BEFORE = re.compile(
-    r"(?:\\(?:cdot|times|sqrt|pm|mp|div|frac|dfrac|neg|not|neq|ne|sin|cos|tan|ln|log)|[\^_/+\u2212]|\d|\\sqrt\s*(?:\[\d+\])?\s*\{|[\^_]\s*\{|\\[dt]?frac\s*\{|\\[dt]?frac\s*\{[^{}]*\}\s*\{|(?<!\*)\*)\s*$"
+    r"(?:\\(?:cdot|times|sqrt|pm|mp|div|frac|dfrac|neg|not|neq|ne|sin|cos|tan|ln|log)|[\^_/+\u2212]|\d|(?<![-=])[<>]|\\(?:lt|gt|leq?|geq?|leqslant|geqslant)|\\sqrt\s*(?:\[\d+\])?\s*\{|[\^_]\s*\{|\\[dt]?frac\s*\{|\\[dt]?frac\s*\{[^{}]*\}\s*\{|(?<!\*)\*)\s*$"
 )
 _NEGATED = re.compile(
-    r"(?:\bnot|n't|\bnever|\brather than|\binstead of)\s+(?:equal\s+to\s+|be\s+)?[$\\(\[]*\s*$", re.IGNORECASE
+    r"(?:\b(?:can)?not|n't|\bnever|\brather than|\binstead of)\s+(?:equal\s+to\s+|be\s+)?[$\\(\[]*\s*$", re.IGNORECASE
 )
+_TAG = re.compile(r"(?:(?:<[|/]?[A-Za-z_][^<>\s]*>)+|(?:^|\n)[ \t]*>)$")  # or the sign of a quotation
 _DENIAL = re.compile(r"[Nn]ot|NOT|ever|rather|instead")
 _QUIET = ("", "$", "=", ":", ",", ".", "(", "[")  # after these nothing before the box can change it
 _MINUS = re.compile(r"(?P<before>(?:^|.|\n))(?P<gap>[ \t]*)-(?P<space>[ \t]*)$", re.DOTALL)
@@ -174,6 +181,8 @@ def _before(text: str, begin: int) -> str:
     bare = head.rstrip()
     if bare[-1:] in _QUIET:
         return ""
+    if bare[-1] == ">":
+        bare = _TAG.sub("", bare).rstrip()
     if (
         _CHANGED_BEFORE.search(bare)
         and not (bare[-1:].isdigit() and bare != head)

@@ -9,9 +9,10 @@ from llm_finetuning.rewards.maths.nodes import UnreadableError
 from llm_finetuning.rewards.maths.notation import clean
 
 _LETTER = r"(?P<letter>[A-J])"
-_ALONE = re.compile(rf"(?:option|choice|answer)?\s*[(\[]?\s*{_LETTER}\s*[)\]]?\s*[.:]?", re.IGNORECASE)
+_NOUN = r"(?i:(?:the\s+)?(?:(?:final|correct|right|best)\s+)?(?:option|choice|answer)(?:\s+is\b)?\s*:?)\s*"
+_ALONE = re.compile(rf"(?:{_NOUN})?\s*[(\[]?\s*{_LETTER}\s*[)\]]?\s*[.:]?", re.IGNORECASE)
 _WITH_TEXT = re.compile(
-    rf"(?:(?:option|choice|answer)\s+)?(?:[(\[]\s*{_LETTER}\s*[)\]]|(?P<plain>[A-J])\s*(?:[.):]|\s-\s|\s\N{{EN DASH}}\s))\s*(?P<text>\S.*)",  # noqa: E501  a pattern, whole on a line
+    rf"(?:{_NOUN})?(?:[(\[]\s*{_LETTER}\s*[)\]]|(?P<plain>[A-J])\s*(?:[.):]|\s-\s|\s\N{{EN DASH}}\s))\s*(?P<text>\S.*)|(?:{_NOUN})?(?P<before>[A-J])\s*\((?P<beside>[^()]*)\)",  # noqa: E501  a pattern, whole on a line
     re.DOTALL,
 )
 _OTHER = re.compile(r"(?:\bor\b|\band\b|[,/&+;])\s*(?:option\s+|choice\s+)?[(\[]?\s*[A-J]\s*[)\]]?(?![A-Za-z'])")
@@ -58,8 +59,9 @@ def letter_of(answer: str) -> Choice | None:
     if stated:
         return Choice(stated["letter"].upper(), "")
     named = _WITH_TEXT.fullmatch(text)
-    if named and not _OTHER.search(named["text"]) and not _OTHER.match(named["text"]):
-        return Choice((named["letter"] or named["plain"]).upper(), named["text"].strip())
+    beside = (named["text"] or named["beside"]) if named else ""
+    if named and not _ALONE.fullmatch(beside) and not _OTHER.search(beside) and not _OTHER.match(beside):
+        return Choice((named["letter"] or named["plain"] or named["before"]).upper(), beside.strip())
     return None
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from llm_finetuning.rewards.contract import Judgement, LogExtra, report, text_of
-from llm_finetuning.rewards.extraction import NUMBER, POLICIES, extract
+from llm_finetuning.rewards.extraction import NUMBER, POLICIES, cut_answer, extract
 from llm_finetuning.types import Text
 
 # Longer digit strings are compared as text: no task has such answers, and int() of a long one is slow.
@@ -47,6 +47,11 @@ class ExactAnswer:
         if found.answer is None:
             return Judgement(0.0, found.reason)
         right = _canonical(found.answer) == _canonical(gold_text)
+        if right and found.also is not None:
+            # A number on an `Answer:` line after the box must be the same; other words there may explain it.
+            second = NUMBER.match(cut_answer(found.also))
+            if second and _canonical(second.group()) != _canonical(gold_text):
+                return Judgement(0.0, "conflicting")
         return Judgement(float(right), "correct" if right else "wrong")
 
 

@@ -4,10 +4,10 @@ import re
 
 _LEAD = r"(?:\*\*|__|[*_`])?"
 _PHRASE = re.compile(
-    r"\b(?:(?:final|correct|right|best)\s+)*(?P<noun>answer|result|solution|option|choice)s?\b"
+    r"\b(?:(?:final|correct|right|best)\s+)*(?P<noun>ans|answer|result|solution|option|choice)s?\b"
     r"(?:\s+(?:to|for|of|in)\s+(?!is\b|are\b)[^.:\n=]{0,60}?|\s+here|\s+I\s+(?:get|got|found|obtain))?"
     r"(?:\*\*|__)?\s*(?:(?P<mark>[:=\uff1a])\s*|\b(?:is|are|would be|should be|must be|will be|equals|becomes|turns out to be|comes out to)\b(?!\s*n[o']t\b)"  # noqa: E501  a pattern, whole on a line
-    r"(?:\s+(?:therefore|thus|then|indeed|simply|clearly|hence|just|now|given by|equal to|exactly|option|choice|the number|the value))*\s*[:=]?\s*)"  # noqa: E501  a pattern, whole on a line
+    r"(?:\s+(?:therefore|thus|then|indeed|simply|clearly|definitely|certainly|hence|just|now|given by|equal to|exactly|option|choice|the number|the value))*\s*[:=]?\s*)"  # noqa: E501  a pattern, whole on a line
     r"|\u7b54\u6848\s*(?:\u662f|\u4e3a|\u70ba)?\s*[:\uff1a]?\s*"
     r"|(?:^|\n)[ \t]*(?:\#+|\*\*)[ \t]*(?:final[ \t]+)?answer[ \t]*(?:\*\*)?[ \t]*:?[ \t]*(?=\n)"
     r"|(?:^|\n)[ \t]*(?:respuesta|antwort|r\u00e9ponse|risposta|resposta)\s*(?:final[e]?)?\s*:\s*",
@@ -23,12 +23,13 @@ _IS_RIGHT = re.compile(
 )
 
 _SENTENCE_END = re.compile(
-    r"\n|\.(?=[\s*_\"']|$)|;\s|\?|!(?=\s|$)|\s(?:because|since|which|where|whereas|so that|due to|as we|as can|as shown|i\.e\.|given that|if)\b"  # noqa: E501  a pattern, whole on a line
-    r"|,\s*(?:which|because|since|so|where|as|but|giving|thus|hence|therefore|I\b|we\b|not\b|i\.e\.|by\b|with\b|obtained\b)|\s[-\u2013\u2014]{1,2}\s(?=[A-Za-z]{2})|\s*\u2014"
+    r"\n|\.(?=[\s*_\"']|$)|;\s(?!\s*[-$\\(]*\d)|\s\((?=(?:since|because|as|i\.e\.|which|where|from)\b)|\?|!(?=\s|$)|\s(?:because|since|which|where|whereas|so that|due to|as we|as can|as shown|i\.e\.|given that|if)\b"  # noqa: E501  a pattern, whole on a line
+    r"|,\s*(?:which|because|since|so|where|as|but|giving|thus|hence|therefore|I\b|we\b|not\b|(?:the|an?)\s+[a-z]+\b|i\.e\.|by\b|with\b|obtained\b)|\s[-\u2013\u2014]{1,2}\s(?=[A-Za-z]{2})|\s*\u2014"
 )
 _MATH = re.compile(r"\s*(?:\$\$(?P<a>[^$]+)\$\$|\$(?P<b>[^$\n]+)\$|\\\((?P<c>.+?)\\\)|\\\[(?P<d>.+?)\\\])", re.DOTALL)
 _BETWEEN = re.compile(r"\s*(?:,\s*(?:and|or)\b|,|;|and\b|or\b)(?=\s*(?:\$|\\\(|\\\[))")
 _HEDGE = re.compile(r"\s*,?\s*\bor\b\s*(?:maybe|perhaps|possibly)?\s*\S")
+_GOES_ON = re.compile(r"\s*[-+*/^\u2212\u00d7]\s*[\d$\\(]")
 _UNIT = re.compile(r"\s*\\?[A-Za-z%][A-Za-z/^\d%\\ ]{0,40}$")
 _OPEN_MARKUP = " \t*_`\"'>:"
 _MAX_REST = 2_000
@@ -111,7 +112,7 @@ def _formulas(rest: str) -> str | None:
     line = rest[place:].split("\n", 1)[0]
     if line.lstrip().startswith("?"):
         return ""
-    if _HEDGE.match(line):
+    if _HEDGE.match(line) or _GOES_ON.match(line):
         parts.append(line)
     else:
         sentence = re.split(r"[.,;!](?:\s|$)", line, maxsplit=1)[0]
@@ -130,6 +131,8 @@ _CONNECTIVE = re.compile(
 )
 _FORMULA_LINE = re.compile(r"(?:\$\$?[^$]+\$\$?|\\\(.+\\\)|\\\[.+\\\])[.,!]?", re.DOTALL)
 _PLAIN_FORMULA = re.compile(r"(?:[A-Za-z](?:\([a-z]\))?\s*=\s*)?[-+\u2212(\[{\\$\u20ac\u00a3\u221a\d.][^\n]{0,80}")
+_BARE_NUMBER = re.compile(r"[-\u2212]?\d[\d.,/]{0,40}")
+_MAX_NUMBERS = 200
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{4,}")
 
 
@@ -148,11 +151,27 @@ def bare_answer(text: str) -> str | None:  # noqa: PLR0911  one return a form of
     if len(line) > _MAX_BARE:
         return None
     line = _CONNECTIVE.sub("", line.strip(_OPEN_MARKUP)).strip()
+    if _BARE_NUMBER.fullmatch(line):
+        return ", ".join(_last_numbers(text))
     if _FORMULA_LINE.fullmatch(line):
         return line
     if _PLAIN_FORMULA.fullmatch(line) and not _LONG_WORD.search(line) and not line.endswith("?"):
         return line
     return line if re.fullmatch(r"\(?[A-J]\)?\.?", line) else None
+
+
+def _last_numbers(text: str) -> list[str]:
+    """Return the numbers that the last lines consist of: numbers line by line are a list, not one answer."""
+    numbers: list[str] = []
+    for line in reversed(text.splitlines()):
+        number = line.strip(_OPEN_MARKUP)
+        if number and not _BARE_NUMBER.fullmatch(number):
+            break
+        if number:
+            numbers.insert(0, number)
+        if len(numbers) > _MAX_NUMBERS:
+            break
+    return numbers
 
 
 def _last_display(text: str) -> str | None:

@@ -23,13 +23,33 @@ _LEAD = re.compile(
     r"(?:the\s+)?(?:final\s+|correct\s+|exact\s+)?(?:answer|solution|result)s?\s*(?:is|are|:|=)\s*:?(?!\s*n[o']t)\s*\}?)\s*",
     re.IGNORECASE,
 )
+# `the area is` before a number, in a text group or not.
+_SUBJECT = re.compile(
+    r"^(?:\\(?:text|mbox)\s*\{\s*)?(?:(?:the|its)\s[A-Za-z ]{1,40}?\s(?:is|are|equals)|exactly|precisely)"
+    r"\s*:?\s*\}?\s*(?=[-\d\\$])",
+    re.IGNORECASE,
+)
+_SYSTEM = re.compile(
+    r"(?:\\\{)?\s*\\begin\s*\{(?P<kind>cases|array|aligned)\}(?:\s*\{[lcr| ]*\})?(?P<rows>.*)"
+    r"\\end\s*\{(?P=kind)\}\s*",
+    re.DOTALL,
+)
+_TRANSPOSED = re.compile(r"\s*\^\s*(?:\{\s*)?(?:\\(?:top|intercal)|\\(?:mathrm|mathsf|text)\s*\{\s*T\s*\}|T)\s*\}?$")
 _WHOLE_TEXT = re.compile(r"\\(?:text|mbox|mathrm|textrm|textbf|mathbf|textit|texttt|operatorname)\s*\{")
+_EXCLAIMED = re.compile(r"(?<=[A-Za-z])!+$")  # `yes!` in a text group is no factorial
 _CONNECTIVE = re.compile(r"\\(?:text|mbox|mathrm|textrm|hbox|textbf|textit)\s*\{\s*,?\s*(and|or)\s*,?\s*\}")
 _SCALE_GROUP = re.compile(r"\\(?:text|mbox|mathrm|textrm)\s*\{\s*(hundred|thousand|million|billion|trillion)\s*\}")
 # A segment is named by its ends with or without a line over them; a vector by its letter.
 _SEGMENT = re.compile(
     r"\\(?:overline|overrightarrow|overleftrightarrow|vec|widehat|bar)\s*\{\s*([A-Z]{2,3})\s*\}|\\vec\s*\{?\s*([a-z])\s*\}?"
 )
+_NEGATIVE = re.compile(r"^(?:minus|negative)\s+(?=[\d.\\])", re.IGNORECASE)
+_NAMED_BASE = re.compile(
+    r"(?<=\w)\s*(?:_\s*\{?\s*)?(?:\\(?:text|mathrm)\s*\{)?[ (]*(?:in )?base[ -]?\}?\s*(\d+|[a-z]+)[\s)}]*$"
+)
+_RATIO = re.compile(r"(?P<one>\d[\d.]*)\s*(?:\\(?:text|mbox)\s*\{\s*to\s*\}|to)\s*(?P<other>\d[\d.]*)")
+# French brackets: `]a,b[` is open at both ends.
+_TURNED = re.compile(r"([\[\](])\s*([^\[\](),;{}]+[,;][^\[\](),;{}]+)([\[\])])")
 _BASED = re.compile(r"\(\s*(\d+)\s*\)_")
 _SINGLE_LETTERS = re.compile(r"[A-Za-z](?:,? (?:and|or) [A-Za-z])+")
 _LETTERS_ONLY = re.compile(r"[A-Za-z][A-Za-z'.-]*(?:[ -][A-Za-z'.-]+)*")
@@ -38,11 +58,17 @@ _ANNOTATION = re.compile(
     r"[,;]?\s*(?:\(\s*)?(?:(?:\\(?:text|mbox)\s*\{)?\s*(?:where|for|with|for any|for all|for some)\s*\}?\s*)?\\?(?:forall\s*)?"  # noqa: E501  a pattern, whole on a line
     r"(?P<name>[a-zA-Z](?:_\w)?)\s*(?:\\in|in)\s*(?:\\mathbb\s*\{?\s*[ZN]\s*\}?|\\mathbf\s*\{\s*[ZN]\s*\}|Z|N)(?:\^\s*\{?\+\}?|_\s*\{?\+\}?)?\s*\)?$"
     r"|[,;]?\s*(?:\\(?:text|mbox)\s*\{)?\s*(?:where|for|with)\s+\$?(?P<other>[a-zA-Z])\$?\s+(?:is\s+)?(?:an?y?\s+)?(?:arbitrary\s+)?integer\s*\}?$"
+    r"|[,;]?\s*(?:\\(?:text|mbox)\s*\{)?\s*for (?:all|any|every)(?: real)?(?: numbers?)?\s*\}?\s*[a-zA-Z]\s*"
+    r"(?:\\in\s*\\mathbb\s*\{?\s*R\s*\}?)?\s*\}?$"
 )
 _EMPTY = re.compile(r"\\emptyset|\\\{\s*\\\}|\{\s*\}")
 _SPECIAL: dict[str, Value] = dict.fromkeys(
     ["no solution", "no solutions", "no real solution", "no real solutions", "empty set"], Group("set", ())
 )
+_SPECIAL |= dict.fromkeys(["infinity", "positive infinity", "plus infinity"], Scalar(Node("const", name="inf")))
+_SPECIAL |= dict.fromkeys(["negative infinity", "minus infinity"], Scalar(Node("neg", (Node("const", name="inf"),))))
+_SPECIAL |= dict.fromkeys(["all integers", "the integers", "any integer"], Words("set Z"))
+_SPECIAL |= dict.fromkeys(["positive integers", "all positive integers"], Words("set Z+"))
 _SPECIAL |= dict.fromkeys(
     ["all real numbers", "all reals", "real numbers", "any real number", "all real number"],
     Region((Span(None, None, has_low=False, has_high=False),)),
@@ -101,8 +127,8 @@ def _unwrapped(text: str) -> str:
         if match:
             end = closing_brace(text, match.end() - 1)
             if end == len(text) - 1:
-                text = text[match.end() : -1].strip()
-        lead = _LEAD.match(text)
+                text = _EXCLAIMED.sub("", text[match.end() : -1].strip())
+        lead = _LEAD.match(text) or _SUBJECT.match(text)
         if lead and lead.end() < len(text):
             text = text[lead.end() :]
         text = text.strip(" ")
@@ -117,17 +143,24 @@ def _is_words(text: str) -> bool:
         return False
     if " " not in text and (text in CONSTANTS or _PRODUCT.fullmatch(text)):
         return False
+    if "-" in text and all(_is_factor(part) for part in re.split(r"[ -]+", text)):
+        return False
     first = text.split(maxsplit=1)[0]
     return not (first in FUNCTIONS and len(text.split()) > 1 and len(text.split()[1]) <= 2)  # noqa: PLR2004  sin x, sin 2x
 
 
+def _is_factor(part: str) -> bool:
+    """Tell whether letters are a variable, a constant or a product of variables, as on both sides of `y-x`."""
+    return len(part) < 2 or part in CONSTANTS or bool(_PRODUCT.fullmatch(part))  # noqa: PLR2004  one letter
+
+
 def _read(text: str, depth: int) -> Value:  # noqa: PLR0911  one return a kind of answer
-    text = _BASED.sub(r"\1_", text)
+    text = _rewritten(text)
     agreed = _parenthesised_words(text)
     if agreed is not None:
         return agreed
     percent = units.split_percent(text)
-    if percent[1] and percent[0]:
+    if percent[1] and percent[0] and not ("=" in text or "\\approx" in text):
         inner = read_answer(percent[0], depth + 1)
         if isinstance(inner, Scalar) and not inner.unit:
             return Scalar(Node("div", (inner.node, number(100))), is_percent=True)
@@ -146,6 +179,25 @@ def _read(text: str, depth: int) -> Value:  # noqa: PLR0911  one return a kind o
         except UnreadableError:
             pass  # what looked like a unit may belong to the value
     return _structured(text, lambda part: read_answer(part, depth + 1))
+
+
+def _rewritten(text: str) -> str:
+    """Return one spelling of a sign in words, a number's base and intervals in French brackets."""
+    text = _NEGATIVE.sub("-", _BASED.sub(r"\1_", text))
+    if "base" in text:
+        text = _NAMED_BASE.sub(_with_base, text)
+    if "[" in text or "]" in text:
+        text = _TURNED.sub(_turned, text)
+    return text
+
+
+def _with_base(match: re.Match[str]) -> str:
+    return f"_{{{match[1]}}}" if match[1].isdigit() else f"_{{\\text{{{match[1]}}}}}"
+
+
+def _turned(match: re.Match[str]) -> str:
+    opening, closing = match[1], match[3]
+    return f"{'(' if opening == ']' else opening}{match[2]}{')' if closing == '[' else closing}"
 
 
 def _with_unit(value: Value, unit: str) -> Value:
@@ -186,16 +238,48 @@ def _parenthesised_words(text: str) -> Value | None:
     return value if value is not None and written is not None and written == value.node.number else None
 
 
+def _arranged(text: str, read: Read) -> Value | None:
+    """Read a system of equations, a transposed vector or matrix, `2 to 3`, or several residues of one modulus."""
+    system = _SYSTEM.fullmatch(text) if "\\begin" in text else None
+    if system and "=" in system["rows"]:
+        rows = [row.replace("&", " ").strip(" ,;") for row in system["rows"].split("\\\\")]
+        return read(", ".join(row for row in rows if row))
+    turned = _TRANSPOSED.search(text) if "^" in text else None
+    if turned and text[: turned.start()].endswith((")", "]", "}")):
+        column = groups.transposed(read(text[: turned.start()]))
+        if column is not None:
+            return column
+    pieces, meets = cut(text, frozenset(["\\cap"])) if "\\cap" in text else ([], [])
+    if meets:
+        common = groups.of_named_sets([piece.strip() for piece in pieces], "intersection")
+        if common is None:
+            raise UnsupportedError("an intersection")
+        return common
+    proportion = _RATIO.fullmatch(text) if "to" in text else None
+    if proportion:
+        return groups.ratio([proportion["one"], proportion["other"]])
+    if "mod" in text:
+        pieces, separators = cut(text, SEPARATORS)
+        several = relations.MODULAR.match(text)
+        if several and separators and not relations.MODULAR.match(pieces[0].strip()):
+            return relations.residues(several)
+    return None
+
+
 def _structured(text: str, read: Read) -> Value:  # noqa: PLR0911  one return a kind of structure
-    shortened = _ANNOTATION.sub("", text) if "in" in text else text
+    shortened = _ANNOTATION.sub("", text) if "in" in text or "for" in text else text
     if shortened.strip() and shortened != text:
         text = shortened.strip()
+    whole = _arranged(text, read)
+    if whole is not None:
+        return whole
     pieces, separators = cut(text, SEPARATORS)
     if separators:
         return groups.listed([piece.strip() for piece in pieces], separators, read)
-    pieces, unions = cut(text, frozenset(["\\cup"]))
+    pieces, unions = cut(text, frozenset(["\\cup"])) if "\\cup" in text else ([], [])
     if unions:
-        return groups.united([piece.strip() for piece in pieces], read)
+        stripped = [piece.strip() for piece in pieces]
+        return groups.of_named_sets(stripped, "union") or groups.united(stripped, read)
     if _EMPTY.fullmatch(text):
         return Group("set", ())
     modular = relations.MODULAR.match(text) if "mod" in text else None

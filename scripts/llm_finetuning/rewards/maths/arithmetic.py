@@ -112,6 +112,9 @@ class Arithmetic(abc.ABC):
         """Read the factor that stands beside `node` without a sign between them."""
         first = self.place
         if self.kind in {"num", "rep"} and self.tokens[first - 1].kind in {"num", "rep", "word"}:
+            raised = first + 1 < len(self.tokens) and self.tokens[first + 1].text == "^"
+            if raised and self.tokens[first - 1].kind == "word":
+                return _times(node, self.factor())  # n2^n
             if not (self.tokens[first].spaced and self._is_plain_fraction(first) and _is_whole(node)):
                 raise UnreadableError("two numbers side by side")
             self.place += 3

@@ -24,9 +24,12 @@ from llm_finetuning.rewards.maths.forms import (
     Value,
     Words,
     as_region,
+    as_words,
     is_infinite,
+    with_matching_names,
 )
-from llm_finetuning.rewards.maths.nodes import Node, variables
+from llm_finetuning.rewards.maths.nodes import Node, is_of_letters, variables
+from llm_finetuning.rewards.maths.notation import literal
 from llm_finetuning.rewards.maths.regions import same_region
 from llm_finetuning.rewards.maths.values import UndecidedError, are_equal, ratio, real_value
 
@@ -46,11 +49,11 @@ EXACT = Tolerance()
 
 def says_the_same(gold: Value, answer: Value, tolerance: Tolerance = EXACT) -> bool:
     """Tell whether the answer equals the gold; raises TooLargeError, UndefinedError and UndecidedError."""
-    gold, answer = _with_matching_names(gold, answer)
+    gold, answer = with_matching_names(gold, answer)
     if isinstance(gold, Named) and isinstance(answer, Named):
         return _named(gold, answer, tolerance)
     if isinstance(gold, Relation) or isinstance(answer, Relation):
-        return _relations(gold, answer)
+        return _relations(gold, answer, tolerance)
     if isinstance(gold, Named):
         return says_the_same(gold.value, answer, tolerance)
     if isinstance(answer, Named):
@@ -64,25 +67,9 @@ def says_the_same(gold: Value, answer: Value, tolerance: Tolerance = EXACT) -> b
 
 def _only_member(value: Value) -> Value:
     """Return the member of a set of one: both say what the answer is."""
-    return value.items[0] if isinstance(value, Group) and value.kind == "set" and len(value.items) == 1 else value
-
-
-def _with_matching_names(gold: Value, answer: Value) -> tuple[Value, Value]:
-    """Spread `(x, y) = (1, 2)` into `x = 1, y = 2` where the other side is a list of named values."""
-    if isinstance(gold, Named) and isinstance(answer, Group) and answer.kind == "list":
-        return _spread(gold), answer
-    if isinstance(answer, Named) and isinstance(gold, Group) and gold.kind == "list":
-        return gold, _spread(answer)
-    return gold, answer
-
-
-def _spread(value: Named) -> Value:
-    names = value.name.strip("()").split(",")
-    if isinstance(value.value, Group) and value.value.kind == "tuple" and len(names) == len(value.value.items) > 1:
-        return Group(
-            "list", tuple(Named(name, item, None) for name, item in zip(names, value.value.items, strict=True))
-        )
-    return value
+    if not isinstance(value, Group) or value.kind != "set" or value.items[1:] or value.items[:1] == (Group("set", ()),):
+        return value
+    return value.items[0] if value.items else value
 
 
 def _named(gold: Named, answer: Named, tolerance: Tolerance) -> bool:
@@ -105,7 +92,11 @@ def _zero_side(value: Named | Relation) -> Node:
     return Node("add", (value.left, Node("neg", (value.value.node,))))
 
 
-def _relations(gold: Value, answer: Value) -> bool:
+def _relations(gold: Value, answer: Value, tolerance: Tolerance) -> bool:
+    if isinstance(gold, Scalar) and isinstance(answer, Relation):
+        # `m + n = 79` is 79: letters alone that make a number are what was asked for; `x + 2y = 6` is a line.
+        is_asked = answer.operator == "=" and is_of_letters(answer.left) and not variables(answer.right)
+        return is_asked and _scalars(gold, Scalar(answer.right), tolerance)
     one, other = _as_relation(gold), _as_relation(answer)
     if one is None or other is None or one.operator != other.operator:
         return False
@@ -336,7 +327,7 @@ def _ratios(gold: Ratio, answer: Ratio, tolerance: Tolerance) -> bool:
 
 def _words(gold: Words, answer: Words, tolerance: Tolerance) -> bool:
     del tolerance
-    if words.same_words(gold.text, answer.text):
+    if gold.text == answer.text or words.same_words(gold.text, answer.text):
         return True
     time = words.clock(gold.text)
     return (
@@ -347,11 +338,6 @@ def _words(gold: Words, answer: Words, tolerance: Tolerance) -> bool:
 def _opaque(gold: Opaque, answer: Opaque, tolerance: Tolerance) -> bool:
     del tolerance
     return literal(gold.text) == literal(answer.text)
-
-
-def literal(text: str) -> str:
-    """Return cleaned text without spaces and without braces around one sign, for comparison letter by letter."""
-    return "".join(text.split())
 
 
 def _never(gold: Value, answer: Value, tolerance: Tolerance) -> bool:
@@ -369,6 +355,8 @@ _BY_TYPE: dict[tuple[type, type], Callable[[Any, Any, Tolerance], bool]] = {
     (Scalar, Residue): _residue_and_number,
     (Ratio, Ratio): _ratios,
     (Words, Words): _words,
+    (Words, Group): lambda gold, answer, tolerance: _words(gold, as_words(answer), tolerance),
+    (Group, Words): lambda gold, answer, tolerance: _words(as_words(gold), answer, tolerance),
     (Opaque, Opaque): _opaque,
     (Scalar, Group): _never,
     (Group, Scalar): _never,
@@ -394,4 +382,4 @@ def _roughly(one: Node, other: Node) -> bool:
     if variables(one) or variables(other):
         return False
     name = other.name.partition(".")[2] if other.kind == "num" else ""
-    return bool(abs(real_value(Node("add", (one, Node("neg", (other,)))))) <= 10.0 ** -len(name))
+    return bool(abs(real_value(Node("add", (one, Node("neg", (other,)))))) < 10.0 ** -len(name))

@@ -52,7 +52,7 @@ _OPERATORS = {
     "=<": "<=",
     "\\approx": "~",
 }
-_OPERATORS |= {"\\simeq": "~", "\\cong": "~", "\\sim": "~", "\\equiv": "\\equiv"}
+_OPERATORS |= {"\\simeq": "~", "\\cong": "~", "\\equiv": "\\equiv"}
 _CUT_RELATION = re.compile(
     r"\\begin\s*\{[^{}]*\}|\\end\s*\{[^{}]*\}|\\[{}]|\\(?:text|mbox|mathrm|textrm)\s*\{[^{}]*\}|\\[A-Za-z]+|\\.|<=|>=|!=|==|=<|[()\[\]{}<>=]|(?<![A-Za-z\\])in(?![A-Za-z])"
 )
@@ -85,6 +85,12 @@ def cut_items(inside: str) -> tuple[list[str], list[str]]:
         for part in (re.split(r"(?<=\d),(?=\d{3}(?!\d))", piece) if "(" not in piece and "{" not in piece else [piece])
     ]
     return loose, [","] * (len(loose) - 1)
+
+
+def cut_rule(inside: str) -> bool:
+    """Tell whether a set is given by a rule: one `:` or `|` outside all brackets, with a membership after it."""
+    _, colons = cut(inside, frozenset([":"]))
+    return (len(colons) == 1 or inside.count("|") == 1) and "\\in" in inside
 
 
 def closes_last(text: str) -> bool:  # noqa: D103  the name says it

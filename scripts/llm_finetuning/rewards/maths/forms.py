@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from llm_finetuning.rewards.maths.nodes import Node
 
@@ -120,10 +121,56 @@ def as_region(value: Value) -> Region | None:
     return None
 
 
+def as_words(group: Group) -> Words:
+    """Return words that were cut at their commas as one text again, '' where the group holds something else."""
+    texts = [item.text if isinstance(item, Words) else "" for item in group.items]
+    return Words(", ".join(texts) if group.kind == "list" and all(texts) else "")
+
+
+def with_matching_names(gold: Value, answer: Value) -> tuple[Value, Value]:
+    """Spread `(x, y) = (1, 2)` where the other side is a list of named values; put those in order beside a tuple."""
+    if _is_named_list(answer):
+        return _beside_names(_spread_names(gold), answer)
+    if _is_named_list(gold):
+        answer, gold = _beside_names(_spread_names(answer), gold)
+    return gold, answer
+
+
+def _beside_names(other: Value, named: Group) -> tuple[Value, Value]:
+    """Put `x = 1, y = 2` in order where the other side gives no names: its values are then in that order too."""
+    if not isinstance(other, Group) or _is_named_list(other):
+        return other, named
+    ordered = _in_order_of_names(named)
+    is_list = other.kind == "list" and ordered.kind == "tuple"
+    return Group("tuple", other.items, "()") if is_list else other, ordered
+
+
+def _is_named_list(value: Value) -> TypeGuard[Group]:
+    return isinstance(value, Group) and value.kind == "list" and isinstance(value.items[0], Named)
+
+
+def _spread_names(value: Value) -> Value:
+    """Turn `(x, y) = (1, 2)` into the list `x = 1, y = 2`; anything else stays."""
+    names = value.name.strip("()").split(",") if isinstance(value, Named) else []
+    if isinstance(value, Named) and isinstance(value.value, Group) and value.value.kind == "tuple" and len(names) > 1:
+        items = value.value.items
+        if len(names) == len(items):
+            return Group("list", tuple(Named(name, item, None) for name, item in zip(names, items, strict=True)))
+    return value
+
+
+def _in_order_of_names(value: Group) -> Group:
+    """Turn the list `y = 2, x = 1` into the tuple (1, 2), in the order of the alphabet; anything else stays."""
+    named = {item.name: item.value for item in value.items if isinstance(item, Named) and len(item.name) == 1}
+    if len(named) < len(value.items):
+        return value
+    return Group("tuple", tuple(named[name] for name in sorted(named)), "()")
+
+
 def span_between(low: Node, high: Node, *, has_low: bool, has_high: bool) -> Span:  # noqa: D103  the signature says it
     begin = None if is_infinite(low) else low
     end = None if is_infinite(high) else high
-    return Span(begin, end, has_low and begin is not None, has_high and end is not None)
+    return Span(begin, end, has_low, has_high)  # [-\infty is kept as it is written: no interval has that end
 
 
 def is_infinite(node: Node) -> bool:  # noqa: D103  the name says it

@@ -116,7 +116,8 @@ class _Reader(Arithmetic):
         if text == "\\{":
             raise UnreadableError("a set inside an expression")
         if text in _ACCENTS:
-            return self._variable(text + "".join(self._accented()))
+            accent = "\\overline" if text == "\\bar" else text
+            return self._variable(accent + "".join(self._accented()))
         raise UnsupportedError(text)
 
     def _accented(self) -> list[str]:

@@ -128,7 +128,7 @@ _KNOWN_WORDS = FUNCTIONS | CONSTANTS | {"alpha", "beta", "theta", "lambda", "ome
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)"
-    r"|(?P<rep>\d*\.\d*(?:\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)|(?<=\.)\(\d+\)|(?<=\d)(?:\\[lc]?dots|\.\.\.)))"
+    r"|(?P<rep>\d*\.\d*(?:\\dot\s*(?:\{\d\}|\d)\d*\\dot\s*(?:\{\d\}|\d)|\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)|(?<=\.)\(\d+\)|(?<=\d)(?:\\[lc]?dots|\.\.\.)))"
     r"|(?P<num>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+(?![\w.]))?)"
     r"|(?P<cmd>\\[A-Za-z]+|\\.)"
     r"|(?P<word>[A-Za-z]+)"
@@ -271,6 +271,9 @@ def repeating_value(literal: str) -> Fraction:
     r"""Return the value of `0.1\overline{6}`, `0.(3)` or `0.333...`; raises UnreadableError for no visible period."""
     if len(literal) > _MAX_REPEATING:
         raise TooLargeError("too many digits")
+    dots = literal.find("\\dot")
+    if literal.count("\\dot") == 2:  # noqa: PLR2004  over the first and the last digit of the period
+        literal = f"{literal[:dots]}({re.sub(r'[^0-9]', '', literal[dots:])})"
     match = _REPEATING.match(literal) or _ENDLESS.match(literal)
     if match is None:
         raise UnreadableError("no period")

@@ -52,6 +52,11 @@ def _collect(node: Node, bound: frozenset[str], found: set[str]) -> None:
         _collect(part, bound, found)
 
 
+def is_of_letters(node: Node) -> bool:
+    """Tell whether a node is a variable, or a sum or product of nothing but variables."""
+    return node.kind == "var" or (node.kind in {"add", "mul"} and all(map(is_of_letters, node.parts)))
+
+
 def mentions(node: Node, kind: str, name: str = "") -> bool:
     """Tell whether a node of this kind (and name, if given) is anywhere inside."""
     if node.kind == kind and (not name or node.name == name):

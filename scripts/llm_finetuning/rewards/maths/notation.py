@@ -42,6 +42,9 @@ _SIGNS = {
     "\N{LATIN CAPITAL LETTER O WITH STROKE}": "\\emptyset ",
     "\N{DEGREE SIGN}": "^\\circ ",
     "\N{DEGREE CELSIUS}": "^\\circ C",
+    "\N{MASCULINE ORDINAL INDICATOR}": "^\\circ ",
+    "\N{ANGLE}": "\\angle ",
+    "\N{WHITE UP-POINTING TRIANGLE}": "\\triangle ",
     "\N{PLUS-MINUS SIGN}": "\\pm ",
     "\N{MINUS-OR-PLUS SIGN}": "\\mp ",
     "\N{DOUBLE-STRUCK CAPITAL R}": "\\mathbb{R}",
@@ -91,20 +94,27 @@ _LOWERED_RUN = re.compile(f"[{''.join(_LOWERED)}]+")
 _VULGAR = re.compile("(\\d?)([¼-¾⅐-⅞↉])")
 
 _SPACES = re.compile(
-    r"(?<!\\)\\[,;:> ~]|~|\\q?quad(?![A-Za-z])|\\(?:hspace|vspace|phantom)\*?\{[^{}]*\}|\\thinspace|\\enspace|&nbsp;"
+    r"(?<!\\)\\[,;:> ~]|~|\\q?quad(?![A-Za-z])|\\(?:text|mbox|mathrm)\s*\{\s*\}"
+    r"|\\(?:hspace|vspace|phantom)\*?\{[^{}]*\}|\\thinspace|\\enspace|&nbsp;"
 )
 _SIZES = re.compile(
     r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\.?|\\!|\\displaystyle|\\textstyle|\\limits|\\nolimits|\\mathstrut"
 )
 _STYLE = re.compile(
-    r"\\(?:large|Large|LARGE|huge|Huge|normalsize|small|bfseries|rmfamily|tfrac|dfrac|cfrac)(?![A-Za-z])"
+    r"\\(?:large|Large|LARGE|huge|Huge|normalsize|small|bfseries|rmfamily|tfrac|dfrac|cfrac|nicefrac|tiny)(?![A-Za-z])"
+)
+# Bold or underlined mathematics: `\\boldsymbol{5}`, `{\\bf 5}`; a styled name keeps its command, see `lexer`.
+_BOLD = re.compile(
+    r"\\(?:boldsymbol|bm|pmb|ensuremath|underline|mathbf|mathrm|mathit|mathsf|bf)(?![A-Za-z])(?=\s*\{\s*[^{}A-Za-z\s])"
+    r"|\\(?:ensuremath|pmb)(?=\s*\{)|\\(?:bf|it|em|sf|tt)(?![A-Za-z])(?!\s*\{)"
 )
 _COLOUR = re.compile(r"\\(?:color|textcolor|colorbox)\s*(?:\[[^\]]*\])?\{[^{}]*\}")
 _SPELLINGS = re.compile(
     r"\\(?:lbrace|rbrace|leqslant|geqslant|leq|geq|neq|lt|gt|varnothing|lvert|rvert|mid|lbrack|rbrack|colon|dots|cdots"
-    r"|dotsc|dotsb|ldots|vee|wedge|backslash|percent|space|thickspace|degree|textdegree|textasciicircum|times|cdotp)(?![A-Za-z])"
+    r"|cr|dotsc|dotsb|ldots|vee|wedge|backslash|percent|space|thickspace|varphi|varepsilon|vartheta|varrho|imath|degree|textdegree|textasciicircum|times|cdotp)(?![A-Za-z])"
 )
 _SPELLED = {
+    "cr": "\\\\ ",
     "lbrace": "\\{",
     "rbrace": "\\}",
     "leqslant": "\\le ",
@@ -132,6 +142,11 @@ _SPELLED = {
     "percent": "\\% ",
     "space": " ",
     "thickspace": " ",
+    "varphi": "\\phi ",
+    "varepsilon": "\\epsilon ",
+    "vartheta": "\\theta ",
+    "varrho": "\\rho ",
+    "imath": "i ",
     "degree": "^\\circ ",
     "textdegree": "^\\circ ",
     "textasciicircum": "^",
@@ -139,6 +154,15 @@ _SPELLED = {
     "cdotp": "\\cdot ",
 }
 _GROUPED = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\,|\{\\,\}|\\;|\\ )(?=\d{3}(?!\d))")
+_TEXT_SIGN = re.compile(r"\\(?:text|mbox|mathrm|textrm)\s*\{\s*(\\[$%])\s*\}")
+_TEXT_MODULUS = re.compile(r"\\(?:text|mbox|mathrm|textrm)\s*\{\s*\(\s*mod\s*\}")
+_TANGENT = re.compile(r"\\(?:operatorname\s*\{\s*)?(arc)?(c?)tg(?![A-Za-z])\s*\}?")  # as written east of the Oder
+_INFIX = re.compile(
+    r"(?<!\\)\{((?:[^{}\\]|\\(?!over|choose)[A-Za-z]+|\{[^{}]*\})*?)\\(over|choose)(?![A-Za-z])"
+    r"((?:[^{}\\]|\\(?!over|choose)[A-Za-z]+|\{[^{}]*\})*)\}"
+)
+_OVER = re.compile(r"\\(?:over|choose)(?![A-Za-z])")
+_TIMES_TEN = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)")
 _DELIMITERS = re.compile(r"(?<!\\)\\[()\[\]]|(?<!\\)\$+")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _MAX_BRACES = 20  # around a whole answer
@@ -158,11 +182,15 @@ def clean(text: str) -> str:
         text = _ascii(text)
     if "\\" in text or "$" in text or "{" in text or "~" in text:
         text = _plain_latex(text)
+    if "10" in text and ("x" in text or "X" in text):
+        text = _TIMES_TEN.sub("\\\\times ", text)
     text = _without_emphasis(text)
     text = " ".join(text.split())
     for _ in range(_MAX_BRACES):
         if not text.startswith("{") or closing_brace(text, 0) != len(text) - 1:
             break
+        text = text[1:-1].strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1].strip()
     return _without_ending(text)
 
@@ -180,17 +208,31 @@ def _vulgar(match: re.Match[str]) -> str:
 
 
 def _plain_latex(text: str) -> str:
+    if "\\$" in text or "\\%" in text or "\\&" in text:
+        text = _TEXT_SIGN.sub(r"\1", text).replace("\\&", " and ")
     text = _DELIMITERS.sub(" ", text)
     text = _GROUPED.sub(",", text)
     text = _SIZES.sub("", text)
     text = _SPACES.sub(" ", text)
+    text = _BOLD.sub("", text)
     text = _STYLE.sub(lambda match: "\\frac" if match.group().endswith("frac") else " ", text)
     if "\\c" in text or "\\textc" in text:
         text = _COLOUR.sub("", text)
+    if "mod" in text:
+        text = _TEXT_MODULUS.sub("(mod ", text)
+    if "tg" in text:
+        text = _TANGENT.sub(lambda name: f"\\{name[1] or ''}{'cot' if name[2] else 'tan'} ", text)
+    if ("\\over" in text or "\\choose" in text) and _OVER.search(text):
+        text = _INFIX.sub(_prefixed, f"{{{text}}}")
     text = _SPELLINGS.sub(lambda match: _SPELLED[match.group()[1:]], text)
     if "box" in text:
         text = _unboxed(text)
     return text
+
+
+def _prefixed(match: re.Match[str]) -> str:
+    command = "\\frac" if match[2] == "over" else "\\binom"
+    return f"{{{command}{{{match[1].strip()}}}{{{match[3].strip()}}}}}"
 
 
 def _unboxed(text: str) -> str:
@@ -241,3 +283,16 @@ def _without_ending(text: str) -> str:
             stripped = stripped[:-1].rstrip()
         text = stripped
     return text
+
+
+_UPRIGHT = re.compile(r"\\(?:text|mathrm)\{([^{}\\]*)\}")
+_RULE = re.compile(r"^(\\\{[^{}|:]*):")  # such that, written as a colon
+
+
+def literal(text: str) -> str:
+    """Return cleaned text without spaces and without what only sets letters upright, to compare letter by letter."""
+    if "\\text{" in text or "\\mathrm{" in text:
+        text = _UPRIGHT.sub(r"\1", text)
+    if text.startswith("\\{"):
+        text = _RULE.sub(r"\1|", text)
+    return "".join(text.split())

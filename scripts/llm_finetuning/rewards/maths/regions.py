@@ -56,9 +56,22 @@ def _place(end: Node | None, side: int) -> Any:
     return side * float("inf") if end is None else real_value(end)
 
 
-def around(points: Sequence[Node]) -> tuple[Span, ...]:
-    """Return the spans of the line without some points, in order."""
-    ends = [span.low for span in _normal([Span(point, point, has_low=True, has_high=True) for point in points])]
-    lows: list[Node | None] = [None, *ends]
-    highs: list[Node | None] = [*ends, None]
-    return tuple(Span(low, high, has_low=False, has_high=False) for low, high in zip(lows, highs, strict=True))
+def minus(base: Sequence[Span], taken: Sequence[Span]) -> tuple[Span, ...]:
+    """Return what is left of some spans without others; raises UndefinedError where an end is no real constant."""
+    left = _normal(base)
+    for hole in _normal(taken):
+        before = Span(None, hole.low, has_low=False, has_high=not hole.has_low) if hole.low is not None else None
+        after = Span(hole.high, None, has_low=not hole.has_high, has_high=False) if hole.high is not None else None
+        parts = [_both(span, side) for span in left for side in (before, after) if side is not None]
+        left = [part for part in parts if part is not None]
+    return tuple(left)
+
+
+def _both(one: Span, other: Span) -> Span | None:
+    """Return the intersection of two spans, None if it is empty."""
+    lows = [(_place(span.low, -1), not span.has_low, span.low) for span in (one, other)]
+    highs = [(_place(span.high, 1), span.has_high, span.high) for span in (one, other)]
+    low, high = max(lows, key=lambda end: end[:2]), min(highs, key=lambda end: end[:2])
+    if low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1])):
+        return None
+    return Span(low[2], high[2], low[2] is not None and not low[1], high[2] is not None and high[1])

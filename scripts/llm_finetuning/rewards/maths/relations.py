@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from llm_finetuning.rewards.maths.comparison import agree_in_chain
-from llm_finetuning.rewards.maths.cuts import cut_relations
+from llm_finetuning.rewards.maths.cuts import SEPARATORS, cut, cut_relations
 from llm_finetuning.rewards.maths.forms import (
     Group,
     Named,
@@ -13,6 +13,7 @@ from llm_finetuning.rewards.maths.forms import (
     Region,
     Relation,
     Residue,
+    Scalar,
     Span,
     Value,
     Words,
@@ -20,6 +21,7 @@ from llm_finetuning.rewards.maths.forms import (
     span_between,
 )
 from llm_finetuning.rewards.maths.nodes import Node, TooLargeError, UnreadableError, UnsupportedError, number, variables
+from llm_finetuning.rewards.maths.regions import minus
 from llm_finetuning.rewards.maths.scalars import expression
 
 MODULAR = re.compile(
@@ -36,7 +38,15 @@ def residue(match: re.Match[str], read: Read) -> Value:  # noqa: ARG001, D103  r
     return Residue(value, expression(modulus))
 
 
-def relation(text: str, read: Read) -> Value | None:  # noqa: PLR0911  one return a form of relation
+def residues(match: re.Match[str]) -> Value:
+    r"""Read `n \equiv 1, 3 \pmod 8` as a list of residues of one modulus."""
+    modulus = expression((match["a"] or match["b"] or match["c"] or match["d"]).strip("{} "))
+    listed = re.split(r"\\equiv|=", match["value"])[-1]
+    found = [expression(piece.strip()) for piece in cut(listed, SEPARATORS)[0] if piece.strip()]
+    return Group("list", tuple(Residue(node, modulus) for node in found))
+
+
+def relation(text: str, read: Read) -> Value | None:
     """Read a chain of relations outside all brackets, None if there is none."""
     pieces, operators = cut_relations(text)
     if not operators:
@@ -47,6 +57,8 @@ def relation(text: str, read: Read) -> Value | None:  # noqa: PLR0911  one retur
             return read(pieces[0])
     if any(not piece for piece in pieces):
         raise UnreadableError("a relation without a side")
+    if operators == ["\\equiv"] and "(" in pieces[0] and name_of(pieces[0]):
+        operators = ["="]  # f(x) is the same everywhere
     if operators == ["in"]:
         return _membership(pieces[0], pieces[1], read)
     if set(operators) <= {"=", "~"}:
@@ -54,19 +66,26 @@ def relation(text: str, read: Read) -> Value | None:  # noqa: PLR0911  one retur
     if set(operators) <= {"<", "<=", ">", ">="}:
         return _inequality(pieces, operators)
     if operators == ["!="]:
-        left, right = expression(pieces[0]), expression(pieces[1])
-        if left.kind == "var" and not variables(right):
-            return Region(
-                (Span(None, right, has_low=False, has_high=False), Span(right, None, has_low=False, has_high=False)),
-                left.name,
-            )
-        return Relation("!=", left, right)
+        return _unequal(pieces, read)
     raise UnsupportedError("a mixed relation")
+
+
+def _unequal(pieces: Sequence[str], read: Read) -> Value:
+    points = as_region(read(pieces[1])) if "\\pm" in pieces[1] else None
+    if points is not None and name_of(pieces[0]):
+        return Region(minus([Span(None, None, has_low=False, has_high=False)], points.spans), name_of(pieces[0]))
+    left, right = expression(pieces[0]), expression(pieces[1])
+    if left.kind == "var" and not variables(right):
+        return Region(
+            (Span(None, right, has_low=False, has_high=False), Span(right, None, has_low=False, has_high=False)),
+            left.name,
+        )
+    return Relation("!=", left, right)
 
 
 def _membership(left: str, right: str, read: Read) -> Value:
     name = name_of(left)
-    value = read(right)
+    value = read(f"\\{right[:-1]}\\}}" if right[0] == "{" and right[-1] == "}" else right)
     if not name:
         raise UnsupportedError("a membership of an expression")
     if isinstance(value, Region):
@@ -80,9 +99,9 @@ def _membership(left: str, right: str, read: Read) -> Value:
 
 
 _NAME = re.compile(
-    r"(?P<variable>\\?[A-Za-z]+(?:\s*_\s*(?:\{[^{}]*\}|\w))?'*)|(?P<function>\\?[A-Za-z](?:_\w|_\{\w+\})?'*(?:\^\s*\{?\s*(?:-1|\\prime|'|\(\d\))\s*\}?)?\s*\(\s*[^()=]{1,30}\s*\))"
+    r"(?P<variable>(?:\\Delta\s*)?\\?[A-Za-z]+(?:\s*_\s*(?:\{[^{}]*\}|\w))?'*)|(?P<function>(?:\\?[A-Za-z]|\\Pr|\\mathbb\s*\{[PE]\})(?:_\w|_\{\w+\})?'*(?:\^\s*\{?\s*(?:-1|\\prime|'|\(\d\))\s*\}?)?\s*(?:\(\s*[^()=]{1,30}\s*\)|(?<=[PrE}])\s*\(\s*[^()]{1,30}\)))"
     r"|(?P<derivative>\\frac\s*\{\s*d\s*(?:\^\s*\{?2\}?)?\s*\w?(?:\s*\(\w\))?\s*\}\s*\{\s*d\s*\w(?:\s*\^\s*\{?2\}?)?\s*\}|d\w\s*/\s*d\w)|(?P<accent>\\(?:vec|overrightarrow|overline|hat|bar|mathbf|bm|boldsymbol|angle|triangle|mathrm|text|operatorname)\s*(?:\{[^{}]*\}|\w+)(?:_\w|_\{\w+\})?)"
-    r"|(?P<norm>\|\s*\w+\s*\|)|(?P<measure>m?\s*\\angle\s*[A-Z]{1,3})|(?P<many>\(\s*[a-zA-Z](?:_\w)?(?:\s*,\s*[a-zA-Z](?:_\w)?)+\s*\))"
+    r"|(?P<norm>\|\s*\w+\s*\|)|(?P<measure>m?\s*\\angle\s*[A-Z]{1,3})|(?P<many>\(\s*(?:\\[a-z]+|[a-zA-Z])\s*(?:_\w)?(?:\s*,\s*(?:\\[a-z]+|[a-zA-Z])\s*(?:_\w)?)+\s*\))"
 )
 
 
@@ -122,10 +141,27 @@ def _chain(pieces: Sequence[str], operators: Sequence[str], read: Read) -> Value
                 return Named(name, value, None)
             return Named(name, value, left)
         return Named(name, _agreeing(pieces[1:], operators[1:], read), left)
+    asked = _asked_for(pieces, operators, read)
+    if asked is not None:
+        return asked
     left_node, right_node = expression(pieces[0]), expression(pieces[1])
     if len(pieces) == 2 and (variables(left_node) | variables(right_node)) and operators[0] == "=":  # noqa: PLR2004  two sides
         return Relation("=", left_node, right_node)
     return _agreeing(pieces, operators, read)
+
+
+def _asked_for(pieces: Sequence[str], operators: Sequence[str], read: Read) -> Value | None:
+    r"""Read `\lim f(x) = 12`, `5 = x` and `m + n = 25 + 54 = 79`, which name what they are the value of."""
+    if _OPERATION.match(pieces[0]):
+        return Named("", _agreeing(pieces[1:], operators[1:], read), None)
+    left = expression(pieces[0])
+    if len(pieces) == 2:  # noqa: PLR2004  two sides
+        is_name = len(pieces[1]) == 1 and bool(name_of(pieces[1]))
+        return Named(pieces[1], read(pieces[0]), expression(pieces[1])) if is_name and not variables(left) else None
+    if len(variables(left)) < 2 or variables(expression(pieces[1])):  # noqa: PLR2004  several
+        return None
+    total = _agreeing(pieces[1:], operators[1:], read)
+    return Relation("=", left, total.node) if isinstance(total, Scalar) else None
 
 
 def _agreeing(pieces: Sequence[str], operators: Sequence[str], read: Read) -> Value:
@@ -137,6 +173,7 @@ def _agreeing(pieces: Sequence[str], operators: Sequence[str], read: Read) -> Va
     return values[operators.index("~")]
 
 
+_OPERATION = re.compile(r"\\(?:lim|int|iint|iiint|oint|sum|prod|max|min|sup|inf)(?![A-Za-z])[^=]*[A-Za-z)}\]]\s*$")
 _FLIPPED = {">": "<", ">=": "<="}
 
 

@@ -9,6 +9,7 @@ from llm_finetuning.rewards.maths.lexer import decimal_value, tokenise
 from llm_finetuning.rewards.maths.nodes import Node, UnreadableError, UnsupportedError, number
 
 _MAX_CELLS = 200
+_MAX_DETERMINANT = 4  # rows
 
 _NUMBER = re.compile(r"[-+]?\s?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?<=\d)")
 _SPACED_NUMBER = re.compile(r"(?<![\d.])\d{1,3}(?: \d{3})+(?!\d)(?! *[/:])")
@@ -81,18 +82,33 @@ _MATRIX = re.compile(
 
 
 def matrix(text: str) -> Value | None:
-    """Read a matrix, with a scalar before it multiplied in; bars around it make a determinant, which is not read."""
+    """Read a matrix, with a scalar before it multiplied in; bars around it make a determinant."""
     if "\\begin" not in text:
         return None
     match = _MATRIX.fullmatch(text)
-    if match is None or match["kind"] in {"vmatrix", "Vmatrix"}:
+    if match is None or match["kind"] == "Vmatrix":
         raise UnsupportedError("an environment")
     body = match["body"].strip().removesuffix("\\\\").strip()
     rows = [[expression(cell.strip()) for cell in row.split("&")] for row in re.split(r"\\\\(?:\s*\[[^\]]*\])?", body)]
     if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > _MAX_CELLS:
         raise UnreadableError("rows of several lengths")
+    if match["kind"] == "vmatrix" and not match["before"].strip():
+        if len(rows) != len(rows[0]) or len(rows) > _MAX_DETERMINANT:
+            raise UnsupportedError("a determinant of this size")
+        return Scalar(_determinant(rows))
     before = match["before"].strip().removesuffix("\\cdot").removesuffix("\\times").strip()
     if before:
         factor = number(-1) if before == "-" else expression(before)
         rows = [[Node("mul", (factor, cell)) for cell in row] for row in rows]
     return Matrix(tuple(tuple(row) for row in rows))
+
+
+def _determinant(rows: Sequence[Sequence[Node]]) -> Node:
+    """Return the expansion by the first row."""
+    if len(rows) == 1:
+        return rows[0][0]
+    terms = []
+    for place, cell in enumerate(rows[0]):
+        term = Node("mul", (cell, _determinant([[*row[:place], *row[place + 1 :]] for row in rows[1:]])))
+        terms.append(Node("neg", (term,)) if place % 2 else term)
+    return Node("add", tuple(terms))

@@ -30,7 +30,7 @@ _SPELLINGS = {
     "degree": "degrees deg",
     "radian": "radians rad rads",
     "mph": "",
-    "km/h": "kph kmh",
+    "km/h": "kph kmh kmph",
     "dollar": "dollars USD usd",
     "cent": "cents",
     "euro": "euros EUR",
@@ -170,9 +170,9 @@ _WORDS = re.compile(
     + r"))*)\s*$"
 )
 _CURRENCY = re.compile(
-    r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z]))\s*(?=[\d.])"  # noqa: E501  a pattern, whole on a line
+    r"^(?P<minus>-?)\s*(?P<sign>\\\$|\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z])|US\\?\$|USD|EUR|GBP|INR|Rs\.?|\N{INDIAN RUPEE SIGN})\s*(?=[\d.])"  # noqa: E501  a pattern, whole on a line
 )
-_TRAILING_CURRENCY = re.compile(r"(?<=\d)\s*(\\\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN})\s*$")
+_TRAILING_CURRENCY = re.compile(r"(?<=\d)\s*(\\\$|\N{EURO SIGN}|\N{POUND SIGN}|\N{YEN SIGN}|\N{CENT SIGN}|\\cent)\s*$")
 _SIGN_NAMES = {
     "\\$": "dollar",
     "$": "dollar",
@@ -180,11 +180,15 @@ _SIGN_NAMES = {
     "\N{POUND SIGN}": "pound sterling",
     "\N{YEN SIGN}": "yen",
 }
+_SIGN_NAMES |= {"\N{CENT SIGN}": "cent", "\\cent": "cent", "US\\$": "dollar", "US$": "dollar", "USD": "dollar"}
+_SIGN_NAMES |= {"EUR": "euro", "GBP": "pound sterling", "INR": "rupee", "Rs": "rupee", "Rs.": "rupee"}
+_SIGN_NAMES |= {"\N{INDIAN RUPEE SIGN}": "rupee"}
 _SIGN_NAMES |= {"\\euro": "euro", "\\pounds": "pound sterling"}
 _ORDINAL = re.compile(
     r"(?<=\d)\s*(?:\^\s*)?(?:\{?\s*\\(?:text|mathrm|textrm|mbox)\s*\{\s*(?:st|nd|rd|th)\s*\}\s*\}?|\{\s*(?:st|nd|rd|th)\s*\}|(?:st|nd|rd|th))\s*$"
 )
 _VALUE_END = re.compile(r"[\d)}\]|]\s*$|\\(?:pi|infty)\s*$|(?<![A-Za-z])(?:pi|[a-z])\s*$")
+_BRACED_POWER = re.compile(r"\^\s*\{\s*(-\d)\s*\}")
 _MAX_UNIT = 60
 _MAX_WORDS = 4
 
@@ -213,6 +217,8 @@ def split_unit(text: str) -> tuple[str, str]:
     """Return the value part and the unit in its one spelling, '' where there is none."""
     tail = text[-_MAX_UNIT * 3 :]
     head = text[: len(text) - len(tail)]
+    if "{-" in tail and ("\\mathrm" in tail or "\\text" in tail):
+        tail = _BRACED_POWER.sub(r"^\1", tail)
     ordinal = _ORDINAL.search(tail)
     if ordinal:
         return head + tail[: ordinal.start()], ""
@@ -252,6 +258,8 @@ def _is_unit(unit: str, *, spaced: bool, after: str) -> bool:
     plain = [re.split(r"[\^./*]", part)[0] for part in parts]
     if any(part.lower() in NOT_UNITS for part in plain) or len(parts) > _MAX_WORDS:
         return False
+    if any(len(part) == 1 and part not in CANONICAL for part in plain):
+        return False  # 0.5 m v^2 is a product
     first = plain[0]
     follows_digit = bool(re.search(r"\d\s*$", after))
     if first in CANONICAL:
@@ -284,6 +292,9 @@ def _spelled(groups: str) -> str:
     return canonical(plain)
 
 
+_SCALES = {"degree fahrenheit": "degree F", "degree celsius": "degree C", "degree centigrade": "degree C"}
+
+
 def canonical(unit: str) -> str:
     """Return the one spelling of a unit: abbreviations, singular, `square x` as x^2, `x per y` as x/y."""
     unit = re.sub(r"\s*\^\s*\{?\s*(-?\d)\s*\}?", r"^\1", unit.strip(" .,;()"))
@@ -292,9 +303,14 @@ def canonical(unit: str) -> str:
     unit = re.sub(r"\b(?:cubic|cu)\.?\s+([A-Za-z]+)", r"\1^3", unit)
     unit = re.sub(r"\b([A-Za-z]+)\s+squared\b", r"\1^2", unit)
     unit = re.sub(r"\b([A-Za-z]+)\s+cubed\b", r"\1^3", unit)
+    unit = re.sub(r"(?<=\w)[\s*.]+([A-Za-z]+)\^-(\d)", _divided, unit) if "^-" in unit else unit
     unit = re.sub(r"[A-Za-z]+", lambda word: _singular(word.group()), unit)
     unit = " ".join(unit.replace("*", " ").replace(".", " ").split())
-    return {"mile/h": "mph", "unit^2": "unit", "unit^3": "unit"}.get(unit, unit)
+    return {"mile/h": "mph", "unit^2": "unit", "unit^3": "unit", **_SCALES}.get(unit, unit)
+
+
+def _divided(part: re.Match[str]) -> str:
+    return f"/{part[1]}" if part[2] == "1" else f"/{part[1]}^{part[2]}"
 
 
 def _singular(word: str) -> str:

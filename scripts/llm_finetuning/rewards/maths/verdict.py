@@ -9,7 +9,7 @@ from llm_finetuning.rewards.maths.comparison import EXACT, Tolerance
 from llm_finetuning.rewards.maths.exact import UndefinedError
 from llm_finetuning.rewards.maths.forms import Opaque, Value, Words
 from llm_finetuning.rewards.maths.nodes import TooLargeError, UnreadableError
-from llm_finetuning.rewards.maths.notation import clean
+from llm_finetuning.rewards.maths.notation import clean, literal
 from llm_finetuning.rewards.maths.values import UndecidedError
 
 
@@ -27,7 +27,7 @@ def read_gold(text: str) -> Gold:
     """Return the typed gold."""
     try:
         cleaned = clean(text)
-        return Gold(cleaned, comparison.literal(cleaned), read_answer(cleaned))
+        return Gold(cleaned, literal(cleaned), read_answer(cleaned))
     except (UnreadableError, TooLargeError, RecursionError):
         return Gold(text, "", None)
 
@@ -38,7 +38,7 @@ def verdict(gold: Gold, answer: str, tolerance: Tolerance = EXACT) -> str:  # no
         cleaned = clean(answer)
         if not cleaned:
             return "unreadable"
-        if comparison.literal(cleaned) == gold.literal:
+        if literal(cleaned) == gold.literal:
             return "correct"
         value = read_answer(cleaned)
         assert gold.value is not None

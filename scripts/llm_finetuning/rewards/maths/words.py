@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 _TEXT_GROUP = re.compile(
-    r"\\(?:text|mbox|mathrm|textrm|textbf|textit|mathbf|mathit|hbox|operatorname|texttt|textsf|emph|underline|bf|rm)\s*\{([^{}]*)\}"
+    r"\\(?:text|mbox|mathrm|textrm|textbf|textit|mathbf|mathit|hbox|operatorname|texttt|textsf|emph|underline|boldsymbol|bm|bf|rm)\s*\{([^{}]*)\}"
 )
 _ARTICLES = re.compile(r"^(?:the|an?)\s+(?=\w{2})")
 _QUOTES = re.compile(r"^[\"'`]+|[\"'`]+$")
@@ -68,6 +68,8 @@ _ORDINALS = dict(
     )
 )
 
+_PARTS = {"half": 2, "halve": 2, "quarter": 4} | {word: value for word, value in _ORDINALS.items() if value > 2}  # noqa: PLR2004  first and second are no parts
+
 _MONTHS = {
     name[:3]: place + 1
     for place, name in enumerate(
@@ -127,7 +129,31 @@ def same_words(gold: str, answer: str) -> bool:
     sentence = _SENTENCE.match(" ".join(plain_text(answer).casefold().split()))
     if sentence and not _NEGATION.search(other.removesuffix(one)):
         return folded(sentence["rest"]) == one
+    if one in _VERDICTS:
+        return _says_at_once(one, plain_text(answer).casefold())
+    if (" and " in one or ", " in one) and _NAMES.split(one) != [one] and not _NEGATION.search(other):
+        return sorted(_NAMES.split(one)) == sorted(_NAMES.split(other))
     return _SYNONYMS.get(one, one) == _SYNONYMS.get(other, other)
+
+
+_NAMES = re.compile(r",\s*and\s+|,\s*|\s+and\s+")
+_VERDICTS = frozenset(["yes", "no", "true", "false"])
+_WORD = re.compile(r"[a-z']+")
+
+
+def _says_at_once(verdict: str, answer: str) -> bool:
+    """Tell whether an answer is the verdict and, after a comma or full stop, a clause that does not take it back."""
+    head = _CLAUSE.fullmatch(answer)
+    if head is None or head["verdict"] != verdict:
+        return False
+    said = set(_WORD.findall(head["rest"]))
+    return not said & (_DENYING if verdict in {"no", "false"} else _DENYING | {"not", "never"})
+
+
+_CLAUSE = re.compile(r"(?P<verdict>[a-z]+)\s*[,.;:!](?P<rest>.*)", re.DOTALL)
+_DENYING = _VERDICTS | frozenset(
+    ["or", "but", "maybe", "perhaps", "possibly", "wait", "unless", "if", "except", "unclear", "unsure"]
+)
 
 
 _SYNONYMS = dict.fromkeys(
@@ -171,6 +197,8 @@ def written_number(text: str) -> Fraction | None:
     words = plain_text(text).casefold().replace("-", " ").replace(",", " ").split()
     if not words or len(words) > 12:  # noqa: PLR2004  longer than any number that is written out
         return None
+    if len(words) == 2 and words[0] in _SMALL and words[1].rstrip("s") in _PARTS:  # noqa: PLR2004  `two thirds`
+        return Fraction(_SMALL[words[0]], _PARTS[words[1].rstrip("s")])
     if len(words) == 1 and words[0] in _ORDINALS:
         return Fraction(_ORDINALS[words[0]])
     sign = 1
