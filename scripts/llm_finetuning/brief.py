@@ -48,6 +48,21 @@ class DatasetBrief(_Strict):
     split: str = "train"
 
 
+class LengthPenaltyBrief(_Strict):
+    """How much of what a reward pays above a wrong completion's level a long completion loses."""
+
+    from_tokens: int = Field(ge=0)  # nothing is lost up to this length
+    to_tokens: int = Field(ge=1)  # all of `share` is lost from this length on
+    share: float = Field(gt=0, lt=1, allow_inf_nan=False)  # below 1: right stays above wrong at any length
+    wrong: float | None = Field(default=None, allow_inf_nan=False)  # 0 where the range has it below its highest
+
+    @model_validator(mode="after")
+    def _rises(self) -> "LengthPenaltyBrief":
+        if not self.from_tokens < self.to_tokens:
+            raise PydanticCustomError("length_order", "`to_tokens` must be larger than `from_tokens`")
+        return self
+
+
 class RewardBrief(_Strict):
     """One component of the reward: from the library (`use`) or the user's own (`file`)."""
 
@@ -58,6 +73,7 @@ class RewardBrief(_Strict):
     options: dict[str, Any] = {}
     files: list[str] = []  # files that the reward reads; a change of one makes its scores stale
     range: tuple[float, float] | None = None  # lowest and highest value; a library reward declares its own
+    length_penalty: LengthPenaltyBrief | None = None  # wraps the reward, whichever it is
 
     @model_validator(mode="after")
     def _one_source(self) -> "RewardBrief":
@@ -73,6 +89,8 @@ class RewardBrief(_Strict):
             )
         if self.range is not None and not self.range[0] < self.range[1]:
             raise PydanticCustomError("range_order", "`range` must be [lowest, highest]")
+        if self.length_penalty is not None and self.weight < 0:
+            raise PydanticCustomError("paid_length", "`length_penalty` under a negative weight would pay for length")
         return self
 
 
@@ -295,11 +313,11 @@ def _keys_at(location: Sequence[str | int]) -> list[str]:
         "rewards": RewardBrief,
         "sampling": SamplingBrief,
         "gate": GateBrief,
+        "endpoint": EndpointBrief,
+        "length_penalty": LengthPenaltyBrief,
     }
     for part in location:
-        if part == "endpoint":
-            model = EndpointBrief
-        elif isinstance(part, str):
+        if isinstance(part, str):
             model = nested.get(part, model)
     return list(model.model_fields)
 

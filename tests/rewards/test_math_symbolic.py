@@ -1,6 +1,7 @@
 """Golds that are themselves an integral, a limit or a sum: compared by Math-Verify in a process that can be killed."""
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -82,6 +83,13 @@ def test_threads_share_one_worker() -> None:
         thread.join()
     assert sorted(found) == sorted([("1/2", True), ("1/3", False)] * 4)
     comparer.close()
+
+
+def test_the_reward_can_be_sent_to_another_process() -> None:
+    """A trainer that scores in worker processes pickles its rewards."""
+    reward = MathAnswer()
+    assert judged(reward, r"\int_0^1 x dx", "1/2") == (1.0, "correct")
+    assert judged(pickle.loads(pickle.dumps(reward)), r"\int_0^1 x dx", "1/2") == (1.0, "correct")  # noqa: S301
 
 
 def test_a_missing_checker_abstains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,9 @@
-"""From the brief's list of rewards to the components that `score` and the trainer call."""
+"""From the brief's list of rewards to the components that `score` and the trainer call.
+
+A library reward's class may declare, beside its `range`: `file_options`, names of options that hold a path relative to
+the brief (handed over as absolute, digested); `token_caps`, names of options that are a number of tokens, by default
+and at most `sampling.max_completion_length`. An object may say `from_tokens`, the length up to which it takes nothing.
+"""
 
 import ast
 import contextlib
@@ -15,13 +20,16 @@ from typing import Any
 from llm_finetuning import artifact
 from llm_finetuning.brief import LoadedBrief, RewardBrief, nearest
 from llm_finetuning.errors import Refusal
-from llm_finetuning.rewards import LIBRARY
+from llm_finetuning.rewards import LIBRARY, length_penalty
 from llm_finetuning.rewards.contract import RewardFunction
 from llm_finetuning.types import NOT_HANDED_ON, Component
 
 _DEFAULT_RANGE = (0.0, 1.0)
 
 _TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
+
+
+_WRAPPED = "`{use: math_answer, length_penalty: {from_tokens: 512, to_tokens: 1024, share: 0.5}}`"
 
 
 def compose(loaded: LoadedBrief, columns: list[str]) -> list[Component]:
@@ -52,7 +60,7 @@ def source_digests(loaded: LoadedBrief) -> dict[str, str]:
     """Return the digest of every source file that decides what is paid, library code included."""
     digests = {}
     for wanted in loaded.brief.rewards:
-        for file in wanted.files:
+        for file in (*wanted.files, *_files_in_options(wanted)):
             digests[file] = artifact.digest_file(loaded.resolve(file))
         if wanted.file is not None:
             file = wanted.file.rpartition(":")[0]
@@ -64,6 +72,14 @@ def source_digests(loaded: LoadedBrief) -> dict[str, str]:
         else:
             digests["library:rewards"] = _library_digest()
     return digests
+
+
+def _files_in_options(wanted: RewardBrief) -> list[str]:
+    """Return the files that a library reward's options name, as the brief writes them."""
+    if wanted.use is None or wanted.use not in LIBRARY:
+        return []  # composing it says so
+    given = [wanted.options.get(option) for option in getattr(_library_class(wanted.use), "file_options", ())]
+    return [file for file in given if isinstance(file, str)]
 
 
 def neighbours(path: Path) -> list[Path]:
@@ -109,12 +125,31 @@ def _component(loaded: LoadedBrief, wanted: RewardBrief, where: str, columns: li
     function = (
         _user_reward(loaded, wanted, where)
         if wanted.use is None
-        else _library_reward(wanted.use, wanted.options, where)
+        else _library_reward(loaded, wanted, wanted.use, where)
     )
     _check_signature(function, where, columns)
     low, high = _range(wanted.range if wanted.range is not None else getattr(function, "range", _DEFAULT_RANGE), where)
-    name = wanted.name or getattr(function, "__name__", type(function).__name__)
-    return Component(name=str(name), function=function, weight=wanted.weight, low=low, high=high)
+    name = str(wanted.name or getattr(function, "__name__", type(function).__name__))
+    cap = loaded.brief.sampling.max_completion_length
+    _check_reach(function, cap, where)
+    if wanted.length_penalty is not None:
+        try:
+            settings = wanted.length_penalty.model_dump()
+            function = length_penalty.wrap(function, name=name, low=low, high=high, **settings)
+        except ValueError as error:
+            raise Refusal(f"{where}.length_penalty: {error}") from None
+        _check_reach(function, cap, f"{where}.length_penalty")
+    return Component(name=name, function=function, weight=wanted.weight, low=low, high=high)
+
+
+def _check_reach(function: Callable[..., Any], cap: int, where: str) -> None:
+    """Refuse a penalty that no completion is long enough for; such a reward says its `from_tokens`."""
+    first = getattr(function, "from_tokens", None)
+    if isinstance(first, int) and first >= cap:
+        raise Refusal(
+            f"{where}: it takes nothing up to {first} tokens, and no completion is longer than "
+            f"sampling.max_completion_length ({cap}): it would never act; let it begin earlier"
+        )
 
 
 def _range(declared: Any, where: str) -> tuple[float, float]:
@@ -129,20 +164,65 @@ def _range(declared: Any, where: str) -> tuple[float, float]:
     return low, high
 
 
-def _library_reward(name: str, options: Mapping[str, Any], where: str) -> Callable[..., Any]:
+def _library_class(name: str) -> Any:
+    module, class_name, _ = LIBRARY[name]
+    return getattr(importlib.import_module(module), class_name)
+
+
+def _library_reward(loaded: LoadedBrief, wanted: RewardBrief, name: str, where: str) -> Callable[..., Any]:
+    if name == "length_penalty":
+        raise Refusal(f"{where}: `length_penalty` wraps a reward and is a key of its entry; write {_WRAPPED}")
     if name not in LIBRARY:
         raise Refusal(f"{where}: no reward `{name}` in the library; {nearest(name, list(LIBRARY))}")
-    module, class_name, _ = LIBRARY[name]
-    kind = getattr(importlib.import_module(module), class_name)
-    known = list(inspect.signature(kind).parameters)
-    for option in options:
+    kind = _library_class(name)
+    known = inspect.signature(kind).parameters
+    for option in wanted.options:
         if option not in known:
-            raise Refusal(f"{where}: `{name}` has no option `{option}`; {nearest(option, known)}")
+            raise Refusal(f"{where}: `{name}` has no option `{option}`; {nearest(option, list(known))}")
+    options = {
+        **_caps(kind, wanted.options, loaded.brief.sampling.max_completion_length, f"{where}: `{name}`"),
+        **wanted.options,
+        **_resolved_files(loaded, kind, wanted.options, f"{where}: `{name}`"),
+    }
+    for option, parameter in known.items():
+        if option not in options and parameter.default is parameter.empty:
+            raise Refusal(f"{where}: `{name}` needs the option `{option}`; add it under `options:`")
     try:
         reward: RewardFunction = kind(**options)
     except (TypeError, ValueError) as error:
         raise Refusal(f"{where}: options of `{name}`: {error}") from None
+    if wanted.name is not None:
+        reward.__name__ = wanted.name  # its reason column and TRL's metric carry the component's name
     return reward
+
+
+def _caps(kind: Any, options: Mapping[str, Any], cap: int, where: str) -> dict[str, int]:
+    """Return the completion cap for every option in `kind.token_caps`; refuses for one that lies above it."""
+    names = getattr(kind, "token_caps", ())
+    for option in names:
+        value = options.get(option)
+        if isinstance(value, int) and value > cap:
+            raise Refusal(
+                f"{where}: option `{option}`: {value} lies above sampling.max_completion_length ({cap}), which no "
+                "completion passes; leave it out to take that value"
+            )
+    return dict.fromkeys(names, cap)
+
+
+def _resolved_files(loaded: LoadedBrief, kind: Any, options: Mapping[str, Any], where: str) -> dict[str, str]:
+    """Return the options in `kind.file_options` as absolute paths; refuses for one that is not a file."""
+    resolved = {}
+    for option in getattr(kind, "file_options", ()):
+        file = options.get(option)
+        if file is None:
+            continue
+        if not isinstance(file, str):
+            raise Refusal(f"{where}: option `{option}`: {file!r} is not a path; write one relative to the brief")
+        path = loaded.resolve(file)
+        if not path.is_file():
+            raise Refusal(f"{where}: option `{option}`: no file {path}; correct it")
+        resolved[option] = str(path)
+    return resolved
 
 
 def _user_reward(loaded: LoadedBrief, wanted: RewardBrief, where: str) -> Callable[..., Any]:

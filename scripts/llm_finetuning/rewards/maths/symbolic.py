@@ -65,6 +65,10 @@ class Comparer:
         self._process: subprocess.Popen[str] | None = None
         self._owner = 0
 
+    def __reduce__(self) -> tuple[type["Comparer"], tuple[()]]:
+        """Return how a copy is made in another process: with a worker of its own."""
+        return Comparer, ()
+
     def same(self, gold: str, answer: str) -> bool | None:
         """Return whether the two are equal; None where they cannot be compared or the time for it ran out.
 
