@@ -71,7 +71,7 @@ def sampled(run_dir: Path) -> Path:
 
 def test_reading_labels_noting_and_going_back(sampled: Path) -> None:
     """Each key does what the line at the bottom says, and each label is on disk before the next screen."""
-    terminal = Terminal("review", sampled, "--reader", "ada", "--count", "3")
+    terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
     terminal.until("q stop")
     terminal.press("a")
     terminal.until("sample 2 of 3")
@@ -96,14 +96,14 @@ def test_reading_labels_noting_and_going_back(sampled: Path) -> None:
 
 def test_reader_comes_back_to_the_first_unread(sampled: Path) -> None:
     """A second sitting begins where the first ended."""
-    first = Terminal("review", sampled, "--reader", "ada", "--count", "3")
+    first = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
     first.until("q stop")
     first.press("a")
     first.until("sample 2 of 3")
     first.until("q stop")
     first.process.kill()  # the window was closed
     first.end()
-    second = Terminal("review", sampled, "--reader", "ada", "--count", "3")
+    second = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
     assert "sample 2 of 3" in second.until("q stop")
     second.press("q")
     second.until("next:")
@@ -113,7 +113,7 @@ def test_reader_comes_back_to_the_first_unread(sampled: Path) -> None:
 def test_completion_cannot_drive_the_terminal(run_dir: Path) -> None:
     """Escape sequences and markup in a completion are shown, not obeyed."""
     runs.write_samples(run_dir, text_of=lambda i, index: "\x1b[2J\x1b]0;owned\x07[bold red]x[/] \u202egnp.exe")
-    terminal = Terminal("review", run_dir, "--reader", "ada", "--count", "1")
+    terminal = Terminal("review", run_dir, "--terminal", "--reader", "ada", "--count", "1")
     shown = terminal.until("q stop")
     terminal.press("q")
     terminal.until("next:")
@@ -127,7 +127,7 @@ def test_completion_cannot_drive_the_terminal(run_dir: Path) -> None:
 
 def test_arrow_keys_are_no_verdicts(sampled: Path) -> None:
     """An arrow key comes as escape, bracket, letter; its letter A must not accept."""
-    terminal = Terminal("review", sampled, "--reader", "ada", "--count", "2")
+    terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "2")
     terminal.until("q stop")
     for keys in ("\x1b[A", "\x1bOA", "\x1b[1;5R", "\x1b"):
         terminal.press(keys)

@@ -45,7 +45,8 @@ def test_road_to_an_open_gate(run_dir: Path, finetune: Finetune) -> None:
     report = artifact.read_json(run_dir / "gate.json", GateReport)
     assert report.records[0].verdict == "open"
     code, out, _ = finetune("status", run_dir)
-    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["done"] * 5
+    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["done"] * 5 + ["missing"]
+    assert out.splitlines()[-1] == f"next: finetune preflight {run_dir}"
 
 
 def test_wrong_reward_is_blocked_with_its_disagreements(run_dir: Path, finetune: Finetune) -> None:
@@ -259,7 +260,7 @@ def test_last_label_of_a_reader_stands_and_both_are_kept(run_dir: Path, finetune
 def test_review_needs_a_terminal(run_dir: Path, finetune: Finetune) -> None:
     """An agent's shell is no reader."""
     runs.write_samples(run_dir)
-    code, _, err = finetune("review", run_dir)
+    code, _, err = finetune("review", run_dir, "--terminal")
 
     assert code == 2
     assert "needs a terminal, since a person has to read" in err

@@ -153,7 +153,8 @@ def oracle(prompt: "Text", completion: "Text") -> bool:
 
 
 def _label_as_oracle(appender: "Appender[Label]", samples: "Sequence[Sample]") -> None:
-    from llm_finetuning.commands.review import PROGRAM_READER, label_for
+    from llm_finetuning.commands.review import PROGRAM_READER
+    from llm_finetuning.labelling import label_for
 
     fresh = [
         label_for(sample, _verdict(sample), reader=PROGRAM_READER, reader_kind="program", source="demo")

@@ -1,12 +1,12 @@
 """`finetune review`: a person reads samples and labels them; the rewards stay hidden meanwhile."""
 
 import csv
-import datetime as dt
 import getpass
 import io
 import os
 import select
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,14 +19,17 @@ from llm_finetuning.commands import options
 from llm_finetuning.errors import Refusal
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from llm_finetuning.artifact import Appender
     from llm_finetuning.brief import LoadedBrief
-    from llm_finetuning.types import Label, Part, Reading, Sample, Verdict
+    from llm_finetuning.types import Label, Part, Sample, Verdict
 
 VERDICTS: dict[str, "Verdict"] = {"a": "accept", "r": "reject", "u": "unsure"}
 _BY_WORD: dict[str, "Verdict"] = {verdict: verdict for verdict in VERDICTS.values()}
 KEYS = "a accept   r reject   u unsure   n note   b back   q stop"
 
+LOCK_WAIT_S = 5.0  # for another reader's label to be written
 ESCAPE_S = 0.02  # the letters of one key follow within it
 
 PROGRAM_READER = "oracle"  # the demo's reader; a person may not take its name
@@ -36,20 +39,38 @@ PROGRAM_READER = "oracle"  # the demo's reader; a person may not take its name
 @options.run_dir
 @click.option("--reader", help="Your name in the labels; the login name when left out.")
 @click.option("--count", default=60, show_default=True, type=click.IntRange(1), help="How many samples to read.")
+@click.option("--terminal", is_flag=True, help="Read in this terminal instead of a page in the browser.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the page; a free one when left out.")
+@click.option("--open/--no-open", "opens", default=True, help="Open the page in the browser of this machine.")
 @click.option(
     "--import", "import_file", type=click.Path(path_type=Path, dir_okay=False), help="Take labels from a CSV file."
 )
 @options.as_json
-def command(run_dir: Path, reader: str | None, count: int, import_file: Path | None, as_json: bool) -> int:
-    """Read samples one a screen and label each: accept, reject or unsure.
+def command(
+    run_dir: Path,
+    reader: str | None,
+    count: int,
+    terminal: bool,
+    port: int,
+    opens: bool,
+    import_file: Path | None,
+    as_json: bool,
+) -> int:
+    """Read samples one by one and label each: accept, reject or unsure.
 
-    Judge the completion alone, as if no reward existed; what the rewards paid is not shown. Every label is on the
+    Judge the completion alone, as if no reward existed; what the rewards paid is shown after you have decided. The
+    page is served on this machine alone, under an address with a random key; Ctrl-C ends it. Every label is on the
     disk before the next sample appears. The CSV of --import has the columns sample_id and verdict, and may have note
     and reader. Labels are a person's: an agent does not run this for you.
     """
     from llm_finetuning import artifact
 
-    facts = import_labels(run_dir, import_file, reader) if import_file else read_in_terminal(run_dir, reader, count)
+    if import_file:
+        facts = import_labels(run_dir, import_file, reader)
+    elif terminal:
+        facts = read_in_terminal(run_dir, reader, count)
+    else:
+        facts = read_in_page(run_dir, reader, count, port, opens=opens)
     lines = [
         f"{facts['added']} labels added, {facts['judged']} of {facts['samples']} samples judged",
         f"wrote: {facts['wrote']}",
@@ -61,60 +82,28 @@ def command(run_dir: Path, reader: str | None, count: int, import_file: Path | N
 
 def add_labels(run_dir: Path, make: Callable[["Appender[Label]", Sequence["Sample"]], None]) -> dict[str, Any]:
     """Open the labels, let `make` append to them, and return the facts."""
-    from llm_finetuning import artifact, brief, lineage
-    from llm_finetuning.types import Label
+    from llm_finetuning import brief, lineage
 
     loaded = brief.load(run_dir)
     samples = lineage.complete_samples(loaded).records
-    path = loaded.run_dir / "labels.jsonl"
-    # No parents: each label carries the digest of what was on screen, so labels outlive a change elsewhere.
-    with artifact.appending(path, artifact.header_for(path, {}), Label) as appender:
+    with _open_labels(loaded) as appender:
         before = len(appender.records)
         make(appender, samples)
         return {
             "added": len(appender.records) - before,
             "judged": len(lineage.judged(samples, appender.records)),
             "samples": len(samples),
-            "wrote": str(path),
+            "wrote": str(appender.path),
         }
 
 
-def label_for(sample: "Sample", verdict: "Verdict", **rest: Any) -> "Label":
-    """Return a label of this sample as it is shown now."""
-    from llm_finetuning import lineage
+def _open_labels(loaded: "LoadedBrief") -> "AbstractContextManager[Appender[Label]]":
+    from llm_finetuning import artifact
     from llm_finetuning.types import Label
 
-    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
-    kind = {"note": "", "reader_kind": "person", **rest}
-    return Label(
-        sample_id=sample.sample_id,
-        verdict=verdict,
-        at=now,
-        seen_sha256=lineage.seen_digest(sample),
-        **kind,
-    )
-
-
-def to_read(
-    loaded: "LoadedBrief", samples: list["Sample"], labels: Sequence["Label"], reader: str, count: int
-) -> list["Reading"]:
-    """Return what this reader is asked to read, in order: first what was judged already, as it still stands."""
-    import contextlib
-
-    from llm_finetuning import lineage
-    from llm_finetuning.stages import reading
-    from llm_finetuning.types import Reading
-
-    scores = []
-    with contextlib.suppress(Refusal):  # scores choose better; none, or stale ones, are no reason not to read
-        scores = lineage.current_scores(loaded, samples)
-    current = {sample.sample_id: lineage.seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
-    read = {
-        label.sample_id: Reading(sample_id=label.sample_id, part=label.part, why="")
-        for label in labels
-        if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
-    }
-    return reading.choose(samples, scores, count, list(read.values()))
+    path = loaded.run_dir / "labels.jsonl"
+    # No parents: each label carries the digest of what was on screen, so labels outlive a change elsewhere.
+    return artifact.appending(path, artifact.header_for(path, {}), Label)
 
 
 def _reader_name(name: str | None) -> str:
@@ -143,6 +132,8 @@ def import_labels(run_dir: Path, file: Path, reader: str | None) -> dict[str, An
 
 
 def _imported(file: Path, known: dict[str, "Sample"], reader: str | None) -> list["Label"]:
+    from llm_finetuning.labelling import label_for
+
     try:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -189,19 +180,78 @@ def _imported_reader(where: str, name: str | None, faults: list[str]) -> str:
         return ""
 
 
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def read_in_page(run_dir: Path, reader: str | None, count: int, port: int, *, opens: bool) -> dict[str, Any]:
+    """Serve the page until Ctrl-C and return the facts; each label is appended by itself, so that two readers can."""
+    import threading
+
+    from llm_finetuning import brief, lineage
+    from llm_finetuning.web.desk import Desk
+    from llm_finetuning.web.review_page import serve
+
+    lock, added = threading.Lock(), 0
+    loaded = brief.load(run_dir)
+
+    def write(labels: Sequence["Label"]) -> None:
+        with _open_labels(loaded) as appender:
+            appender.append(labels)
+
+    def append(labels: Sequence["Label"]) -> None:
+        nonlocal added
+        with lock:
+            _patiently(lambda: write(labels))
+            added += len(labels)
+
+    desk = Desk(run_dir, _reader_name(reader), count, append)
+    append([])  # an unwritable folder is said now, not at the first label
+    serve(desk, port=port, announce=lambda address: _announce(address, opens=opens))
+    samples = lineage.complete_samples(loaded).records
+    return {
+        "added": added,
+        "judged": len(lineage.judged(samples, lineage.labels(loaded))),
+        "samples": len(samples),
+        "wrote": str(loaded.run_dir / "labels.jsonl"),
+    }
+
+
+def _patiently(write: Callable[[], Any]) -> None:
+    """Write, waiting a moment where another reader is writing just now."""
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            write()
+        except Refusal:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _announce(address: str, *, opens: bool) -> None:
+    import webbrowser
+
+    console.note(f"read at: {address}\nCtrl-C here ends it; every label is on the disk as soon as the page says so")
+    if opens and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
+        webbrowser.open(address)
+
+
 # --- the terminal form ----------------------------------------------------------------------------------------------
 
 
 def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str, Any]:
     """Show one sample a screen and append a label at each decision."""
     from llm_finetuning import brief, lineage
+    from llm_finetuning.labelling import to_read
 
     loaded = brief.load(run_dir)
     lineage.complete_samples(loaded)  # nothing to read is the first thing to mend
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refusal(
-            "review: needs a terminal, since a person has to read; run it in one, or bring labels made elsewhere "
-            "with `--import FILE.csv`"
+            "review --terminal: needs a terminal, since a person has to read; run it in one, read in the browser "
+            "without `--terminal`, or bring labels made elsewhere with `--import FILE.csv`"
         )
     name = _reader_name(reader)
 
@@ -216,6 +266,7 @@ def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str,
 
 def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], parts: Sequence["Part"], reader: str) -> None:
     from llm_finetuning import lineage
+    from llm_finetuning.labelling import label_for
 
     def mine() -> dict[str, "Label"]:
         current = {sample.sample_id: lineage.seen_digest(sample) for sample in chosen}

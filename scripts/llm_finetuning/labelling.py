@@ -1,0 +1,41 @@
+"""What the terminal form, the page and the import of `review` have in common: what is read, and a label of it."""
+
+import contextlib
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from llm_finetuning import lineage
+from llm_finetuning.brief import LoadedBrief
+from llm_finetuning.errors import Refusal
+from llm_finetuning.stages import reading
+from llm_finetuning.types import Label, Reading, Sample, Verdict
+
+
+def label_for(sample: Sample, verdict: Verdict, **rest: Any) -> Label:
+    """Return a label of this sample as it is shown now."""
+    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    kind = {"note": "", "reader_kind": "person", **rest}
+    return Label(
+        sample_id=sample.sample_id,
+        verdict=verdict,
+        at=now,
+        seen_sha256=lineage.seen_digest(sample),
+        **kind,
+    )
+
+
+def to_read(
+    loaded: LoadedBrief, samples: list[Sample], labels: Sequence[Label], reader: str, count: int
+) -> list[Reading]:
+    """Return what this reader is asked to read, in order: first what was judged already, as it still stands."""
+    scores = []
+    with contextlib.suppress(Refusal):  # scores choose better; none, or stale ones, are no reason not to read
+        scores = lineage.current_scores(loaded, samples)
+    current = {sample.sample_id: lineage.seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
+    read = {
+        label.sample_id: Reading(sample_id=label.sample_id, part=label.part, why="")
+        for label in labels
+        if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
+    }
+    return reading.choose(samples, scores, count, list(read.values()))

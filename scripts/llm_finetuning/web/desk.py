@@ -1,0 +1,121 @@
+"""What the review page works on: the chosen samples of one run, one reader, and the labels on the disk."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from llm_finetuning import artifact, brief, console, labelling, lineage
+from llm_finetuning.errors import Refusal
+from llm_finetuning.stages.gate import text_of
+from llm_finetuning.types import Label, Reading, Sample, Score, Verdict
+from llm_finetuning.web.segments import segments
+
+VERDICTS: tuple[Verdict, ...] = ("accept", "reject", "unsure")
+
+
+class Desk:
+    """The samples that one reader was given, in order, and that reader's labels as they stand on the disk.
+
+    Every label is appended and flushed on its own, so that two tabs, two readers and a killed server lose nothing.
+    What the rewards paid is told for labelled samples alone.
+    """
+
+    def __init__(self, run_dir: Path, reader: str, count: int, append: Callable[[Sequence[Label]], None]) -> None:
+        """Load a run; refuses for one without complete samples. `append` returns once labels are on the disk."""
+        self._loaded = loaded = brief.load(run_dir)
+        samples = lineage.complete_samples(loaded).records
+        self.run_dir = loaded.run_dir
+        self.name = loaded.brief.name
+        self.reader = reader
+        self._append = append
+        self._samples = {sample.sample_id: sample for sample in samples}
+        self._seen = {sample.sample_id: lineage.seen_digest(sample) for sample in samples}
+        self._scores = _scores(loaded, samples)
+        self.readings: list[Reading] = labelling.to_read(loaded, samples, lineage.labels(loaded), reader, count)
+
+    def overview(self) -> dict[str, Any]:
+        """Return the order, which part each belongs to, and this reader's labels; nothing that a reward said."""
+        standing = self._standing()
+        items = [
+            {
+                "id": item.sample_id,
+                "part": item.part,
+                "verdict": standing[item.sample_id].verdict if item.sample_id in standing else None,
+                "noted": bool(item.sample_id in standing and standing[item.sample_id].note),
+            }
+            for item in self.readings
+        ]
+        return {
+            "run": self.name,
+            "reader": self.reader,
+            "items": items,
+            "command": artifact.shell_line("gate", self.run_dir),
+        }
+
+    def item(self, place: int) -> dict[str, Any]:
+        """Return what is shown of one reading; raises IndexError. `paid` is there once the reader has decided."""
+        if not 0 <= place < len(self.readings):
+            raise IndexError(place)
+        reading = self.readings[place]
+        sample = self._samples[reading.sample_id]
+        label = self._standing().get(reading.sample_id)
+        answer = sample.columns.get("answer")
+        shown: dict[str, Any] = {
+            "id": console.visible(sample.sample_id),
+            "part": reading.part,
+            "prompt": segments(text_of(sample.prompt)),
+            "gold": None if answer is None else segments(str(answer)),
+            "completion": segments(text_of(sample.completion)),
+            "tokens": sample.tokens,
+            "cut": sample.finish_reason == "length",
+            "label": None if label is None else {"verdict": label.verdict, "note": label.note},
+        }
+        if label is not None:
+            shown["paid"] = self._paid(reading)
+        return shown
+
+    def record(self, place: int, verdict: Verdict, note: str) -> dict[str, Any]:
+        """Append a label and return the reading as it is shown afterwards; it is on the disk when this returns."""
+        if not 0 <= place < len(self.readings):
+            raise IndexError(place)
+        reading = self.readings[place]
+        sample = self._samples[reading.sample_id]
+        rest = {"reader": self.reader, "note": note, "source": "page", "part": reading.part}
+        self._append([labelling.label_for(sample, verdict, **rest)])
+        return self.item(place)
+
+    def search(self, words: str) -> list[int]:
+        """Return the places whose prompt, gold or completion holds the words, without regard to case."""
+        wanted = words.casefold()
+        found = []
+        for place, reading in enumerate(self.readings):
+            sample = self._samples[reading.sample_id]
+            texts = (text_of(sample.prompt), str(sample.columns.get("answer") or ""), text_of(sample.completion))
+            if any(wanted in text.casefold() for text in texts):
+                found.append(place)
+        return found
+
+    def _paid(self, reading: Reading) -> dict[str, Any]:
+        score = self._scores.get(reading.sample_id)
+        values = [] if score is None else score.values
+        return {
+            "why": reading.why,
+            "reward": None if score is None else score.reward,
+            "scored": score is not None,
+            "values": [{"name": value.name, "value": value.value, "reason": value.reason} for value in values],
+        }
+
+    def _standing(self) -> dict[str, Label]:
+        """Return this reader's last labels of what is shown now, whoever wrote them to the disk."""
+        return {
+            label.sample_id: label
+            for label in lineage.labels(self._loaded)
+            if label.reader == self.reader and self._seen.get(label.sample_id) == label.seen_sha256
+        }
+
+
+def _scores(loaded: brief.LoadedBrief, samples: list[Sample]) -> dict[str, Score]:
+    try:
+        return {score.sample_id: score for score in lineage.current_scores(loaded, samples)}
+    except Refusal:
+        return {}  # read before it was scored: there is nothing to show afterwards
