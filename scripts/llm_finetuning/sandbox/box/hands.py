@@ -14,6 +14,7 @@ class Ending:
     cpu_s: float
     memory_mb: float  # the largest resident size
     killed: bool = False  # by the judge
+    reason: str = ""  # the limit that it broke, where the level watches one that the kernel does not keep
 
 
 class Child(Protocol):
@@ -31,7 +32,10 @@ class Child(Protocol):
         ...
 
     def wait(self, seconds: float) -> Ending | None:
-        """Return how it ended, or None if it still runs after that time."""
+        """Return how it ended, or None if it still runs after that time.
+
+        Raises OSError if the process never got as far as being confined, which is the machine's fault.
+        """
         ...
 
 
