@@ -13,7 +13,7 @@ import inspect
 import math
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,14 @@ def compose(loaded: LoadedBrief, columns: list[str]) -> list[Component]:
     return components
 
 
+def make_ready(components: Iterable[Component]) -> None:
+    """Let each reward that needs machinery, such as a sandbox, say now whether it has it; raises MachineryFailure."""
+    for component in components:
+        ready = getattr(component.function, "ready", None)
+        if ready is not None:
+            ready()
+
+
 def source_digests(loaded: LoadedBrief) -> dict[str, str]:
     """Return the digest of every source file that decides what is paid, library code included."""
     digests = {}
@@ -70,7 +78,10 @@ def source_digests(loaded: LoadedBrief) -> dict[str, str]:
                 name = f"{neighbour.relative_to(folder)} (imported by {file})"
                 digests[name] = artifact.digest_file(neighbour)
         else:
-            digests["library:rewards"] = _library_digest()
+            digests["library:rewards"] = _room_digest("rewards")
+            if wanted.use in LIBRARY:
+                for room in getattr(_library_class(str(wanted.use)), "rooms", ()):
+                    digests[f"library:{room}"] = _room_digest(room)
     return digests
 
 
@@ -114,9 +125,9 @@ def _imported_names(path: Path) -> set[str]:
     return names
 
 
-def _library_digest() -> str:
+def _room_digest(name: str) -> str:
     # All of it: the families share extraction and the contract, and a digest that misses one of them lies.
-    room = Path(__file__).parent
+    room = Path(__file__).parents[1] / name
     sources = sorted(room.rglob("*.py"))
     return artifact.digest_value({str(source.relative_to(room)): artifact.digest_file(source) for source in sources})
 
@@ -268,6 +279,11 @@ def _forget_neighbours(folder: Path, before: set[str]) -> None:
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).is_relative_to(folder) and not name.startswith("finetune_reward_"):
             del sys.modules[name]
+
+
+def folders_of(loaded: LoadedBrief) -> set[Path]:
+    """Return the folders of the brief's own reward files."""
+    return {loaded.resolve(wanted.file.rpartition(":")[0]).parent for wanted in loaded.brief.rewards if wanted.file}
 
 
 @contextlib.contextmanager

@@ -49,6 +49,12 @@ class LengthPenalty:
         self._to = to_tokens
         self._share = share
 
+    def __getattr__(self, name: str) -> Any:
+        """Hand on what the composition asks of a reward that it has not wrapped, such as `ready`."""
+        if name != "ready":
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
     def __call__(
         self,
         *,

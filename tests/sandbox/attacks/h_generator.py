@@ -1,0 +1,3 @@
+def squares(n):
+    for i in range(n):
+        yield i * i

@@ -1,0 +1,2 @@
+def sort_it(xs):
+    xs.sort(reverse=True)

@@ -1,0 +1,6 @@
+import time
+
+
+def solve(xs):
+    while True:
+        time.sleep(3600)

@@ -1,0 +1,7 @@
+def solve(xs):
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            continue
