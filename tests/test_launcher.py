@@ -401,7 +401,7 @@ def test_full_disk(plugin: StubPlugin) -> None:
     environ = plugin.environ(PATH=f"{plugin.bin}:{path}")
     done = plugin.run([*mounted, str(plugin.home), str(plugin.launcher)], environ)
 
-    assert "needs about 0.1 GB and the disk has 0.0 GB free" in one_line(done, 4)
+    assert "needs about 0.3 GB and the disk has 0.0 GB free" in one_line(done, 4)
 
 
 # ---- an interpreter of the person's own

@@ -55,8 +55,8 @@ CORE_MODULES = (
     "starlette",
     "uvicorn",
 )
-CORE_SIZE = "about 5 MB to download, 60 MB on disk"
-CORE_DISK_GB = 0.1
+CORE_SIZE = "about 35 MB to download, 240 MB on disk"
+CORE_DISK_GB = 0.3
 MANAGED = "FINETUNE_MANAGED_ENV"  # the launcher's word that it made the environment, and where
 REPAIRED = "FINETUNE_REPAIRED"  # set across one restart, so that a repair that does not help comes to an end
 
