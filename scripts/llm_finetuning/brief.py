@@ -46,6 +46,8 @@ class DatasetBrief(_Strict):
     label: str | None = None
     config: str | None = None  # hub data sets only
     split: str = "train"
+    # Held-out rows, with the same columns. Left out of dumps: naming them makes no samples stale, only the audit.
+    evaluation: str | None = Field(default=None, min_length=1, exclude=True)
 
 
 class LengthPenaltyBrief(_Strict):

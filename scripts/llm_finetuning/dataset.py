@@ -5,8 +5,9 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from llm_finetuning.brief import DatasetBrief, LoadedBrief, nearest
 from llm_finetuning.errors import Refusal
@@ -29,27 +30,56 @@ _ROLES = ("system", "user", "assistant", "tool", "developer")
 _Found = tuple[int, dict[str, Any]]  # line or row number from 1, raw columns
 
 
+FaultKind = Literal["column", "prompt", "id", "repeated_id", "mixed_forms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that no run can go on with."""
+
+    kind: FaultKind
+    row: int | None  # None for a fault of a column
+    text: str  # the line of a refusal: what, where and how to mend it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A data set that could be read, with all that is wrong with its rows and columns."""
+
+    place: str
+    rows: list[Row]  # a faulty prompt is an empty text
+    faults: list[Fault]
+    table: dict[str, Any] = field(default_factory=dict)  # what table storage did to the columns; none for JSONL and CSV
+
+
 def read_rows(loaded: LoadedBrief, *, python: str | None = None) -> list[Row]:
     """Return the data set's rows with the columns named as rewards get them.
 
     `python` is the training interpreter; it is needed for Parquet files and hub ids alone. Refuses with a line for
     each faulty row (the first few are shown), a missing column, an empty or unreadable file.
     """
+    found = read(loaded, python=python)
+    faults = [fault.text for fault in found.faults]
+    if faults:
+        more = [f"{found.place}: and {len(faults) - SHOWN_FAULTS} more faults"] if len(faults) > SHOWN_FAULTS else []
+        raise Refusal(*faults[:SHOWN_FAULTS], *more)
+    return found.rows
+
+
+def read(loaded: LoadedBrief, *, python: str | None = None) -> Reading:
+    """Return the rows and all of their faults; refuses only what cannot be read or lacks a column that is named."""
     wanted = loaded.brief.dataset
     place = source_name(loaded)
-    found = list(_raw_rows(loaded, place, python))
+    table: dict[str, Any] = {}
+    found = list(_raw_rows(loaded, place, python, table))
     if not found:
         raise Refusal(f"{place}: holds no rows; add some or correct `dataset.path`")
     present = list(dict.fromkeys(key for _, raw in found for key in raw))
-    _check_columns(wanted, place, present)
-    faults: list[str] = []
+    faults = _column_faults(wanted, place, present)
     rows = [_row(wanted, place, number, raw, present, faults) for number, raw in found]
     faults.extend(_repeated_ids(place, rows))
     faults.extend(_mixed_forms(place, rows))
-    if faults:
-        more = [f"{place}: and {len(faults) - SHOWN_FAULTS} more faults"] if len(faults) > SHOWN_FAULTS else []
-        raise Refusal(*faults[:SHOWN_FAULTS], *more)
-    return rows
+    return Reading(place=place, rows=rows, faults=faults, table=table)
 
 
 def source_name(loaded: LoadedBrief) -> str:
@@ -69,13 +99,13 @@ def is_file(loaded: LoadedBrief) -> bool:
     return path.exists() or path.suffix.lower() in {".jsonl", ".json", ".csv", ".parquet"}
 
 
-def _raw_rows(loaded: LoadedBrief, place: str, python: str | None) -> Iterator[_Found]:
+def _raw_rows(loaded: LoadedBrief, place: str, python: str | None, table: dict[str, Any]) -> Iterator[_Found]:
     wanted = loaded.brief.dataset
     path = loaded.resolve(wanted.path)
     suffix = path.suffix.lower()
     if needs_program(loaded):
         assert python is not None, "the caller asks `needs_program`"
-        return _read_with_program(wanted, place, python)
+        return _read_with_program(wanted, place, python, table)
     if suffix == ".jsonl":
         return _read_jsonl(path)
     if suffix == ".csv":
@@ -132,7 +162,7 @@ def _read_csv(path: Path) -> Iterator[_Found]:
         raise Refusal(*faults[:SHOWN_FAULTS])
 
 
-def _read_with_program(wanted: DatasetBrief, place: str, python: str) -> Iterator[_Found]:
+def _read_with_program(wanted: DatasetBrief, place: str, python: str, table: dict[str, Any]) -> Iterator[_Found]:
     from llm_finetuning.program import run_program
 
     job = {"path": place, "config": wanted.config, "split": wanted.split}
@@ -142,6 +172,22 @@ def _read_with_program(wanted: DatasetBrief, place: str, python: str) -> Iterato
             for raw in record.get("rows", []):
                 number += 1
                 yield number, raw
+            table.update(record.get("facts", {}))
+
+
+def read_as_table(loaded: LoadedBrief, *, python: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the columns of every row as the `datasets` library reads them, named as rewards get them, and its facts.
+
+    The prompt stands among them as `prompt`. Refuses in one line for what the library cannot read.
+    """
+    wanted = loaded.brief.dataset
+    table: dict[str, Any] = {}
+    mapping = _mapping(wanted)
+    rows = [
+        {mapping.get(key, key): value for key, value in raw.items()}
+        for _, raw in _read_with_program(wanted, source_name(loaded), python, table)
+    ]
+    return rows, table
 
 
 def _mapping(wanted: DatasetBrief) -> dict[str, str]:
@@ -150,21 +196,24 @@ def _mapping(wanted: DatasetBrief) -> dict[str, str]:
     return {getattr(wanted, role): role for role in roles if getattr(wanted, role) is not None}
 
 
-def _check_columns(wanted: DatasetBrief, place: str, present: list[str]) -> None:
+def _column_faults(wanted: DatasetBrief, place: str, present: list[str]) -> list[Fault]:
+    """Return the columns whose names clash; refuses for a column that the brief names and that is not there."""
     mapping = _mapping(wanted)
-    faults = [
+    missing = [
         f"{place}: no column `{column}` (`dataset.{role}` names it); {nearest(column, present)}"
         for column, role in {**mapping, **({wanted.id: "id"} if wanted.id else {})}.items()
         if column not in present
     ]
+    faults = []
     for column in present:
         name = mapping.get(column, column)
         if name in RESERVED_COLUMNS:
             faults.append(f"{place}: column `{column}`: {RESERVED_COLUMNS[name]}; rename it")
         elif column not in mapping and column in mapping.values() and _source(mapping, column) in present:
             faults.append(f"{place}: column `{column}` clashes with `dataset.{column}`, which names another; rename it")
-    if faults:
-        raise Refusal(*faults)
+    if missing:
+        raise Refusal(*missing, *faults)
+    return [Fault("column", None, text) for text in faults]
 
 
 def _source(mapping: dict[str, str], role: str) -> str:
@@ -172,16 +221,16 @@ def _source(mapping: dict[str, str], role: str) -> str:
 
 
 def _row(
-    wanted: DatasetBrief, place: str, number: int, raw: dict[str, Any], present: list[str], faults: list[str]
+    wanted: DatasetBrief, place: str, number: int, raw: dict[str, Any], present: list[str], faults: list[Fault]
 ) -> Row:
     where = f"{place}:{number}"
     prompt = raw.get(wanted.prompt)
     wrong = _prompt_fault(prompt)
     if wrong:
-        faults.append(f"{where}: column `{wanted.prompt}`: {wrong}")
+        faults.append(Fault("prompt", number, f"{where}: column `{wanted.prompt}`: {wrong}"))
     prompt_id = str(number) if wanted.id is None else raw.get(wanted.id)
     if prompt_id is None or not str(prompt_id).strip():
-        faults.append(f"{where}: column `{wanted.id}` is empty; give every row an id")
+        faults.append(Fault("id", number, f"{where}: column `{wanted.id}` is empty; give every row an id"))
     mapping = _mapping(wanted)
     # A key that this row lacks is None, as it is in the table that the trainer reads.
     columns = {mapping.get(key, key): raw.get(key) for key in present if key != wanted.prompt}
@@ -213,20 +262,22 @@ def _kind(value: Any) -> str:
     return "nothing" if value is None else words.get(type(value), f"a {type(value).__name__}")
 
 
-def _mixed_forms(place: str, rows: list[Row]) -> list[str]:
+def _mixed_forms(place: str, rows: list[Row]) -> list[Fault]:
     """Name the first row whose prompt has the other form: TRL takes the first one's for all."""
     other = next((row for row in rows if type(row.prompt) is not type(rows[0].prompt) and row.prompt), None)
     if other is None or not rows[0].prompt:
         return []
     first = "chat messages" if isinstance(rows[0].prompt, list) else "text"
-    return [f"{place}:{other.row}: the prompt has another form than in row {rows[0].row}, which is {first}; use one"]
+    text = f"{place}:{other.row}: the prompt has another form than in row {rows[0].row}, which is {first}; use one"
+    return [Fault("mixed_forms", other.row, text)]
 
 
-def _repeated_ids(place: str, rows: list[Row]) -> list[str]:
+def _repeated_ids(place: str, rows: list[Row]) -> list[Fault]:
     first: dict[str, int] = {}
     faults = []
     for row in rows:
         before = first.setdefault(row.prompt_id, row.row)
         if before != row.row:
-            faults.append(f"{place}:{row.row}: id {row.prompt_id!r} stands in row {before} too; make ids unique")
+            text = f"{place}:{row.row}: id {row.prompt_id!r} stands in row {before} too; make ids unique"
+            faults.append(Fault("repeated_id", row.row, text))
     return faults

@@ -1,4 +1,4 @@
-"""Read a dataset as the trainer will: a Parquet file or a hub id, through the `datasets` library.
+"""Read a dataset as the trainer will, through the `datasets` library: a Parquet, JSONL or CSV file, or a hub id.
 
 Job: `{"path", "config", "split"}`. Records: `rows` with chunks of rows, then `columns` with what storage did to them:
 `null_padded` names, by column, the keys that some row lacks and others have. A table has one shape for all rows, so
@@ -14,6 +14,8 @@ from typing import Any
 from llm_finetuning.engines import hub, protocol
 
 CHUNK_ROWS = 500
+
+BUILDERS = {".jsonl": "json", ".csv": "csv"}  # anything else is taken for Parquet
 
 
 def read(job: protocol.Job, send: protocol.Send) -> None:
@@ -52,7 +54,8 @@ def load(job: protocol.Job) -> Any:
     import datasets
 
     if path.startswith("/"):
-        return datasets.load_dataset("parquet", data_files=path, split="train", streaming=True)
+        kind = BUILDERS.get(Path(path).suffix.lower(), "parquet")
+        return datasets.load_dataset(kind, data_files=path, split="train", streaming=True)
     return datasets.load_dataset(path, job.get("config"), split=job.get("split") or "train", streaming=True)
 
 
