@@ -42,16 +42,17 @@ def run(run_dir: Path) -> dict[str, Any]:
     import sys
 
     from llm_finetuning import artifact, brief, lineage
+    from llm_finetuning.findings.evidence import Rule
     from llm_finetuning.rewards import composition
     from llm_finetuning.stages import score as stage
-    from llm_finetuning.stages.gate import Rule
 
     loaded = brief.load(run_dir)
     samples = lineage.complete_samples(loaded).records
     if not loaded.brief.rewards:
         raise Refusal(f"{run_dir / 'brief.yaml'}: no `rewards` to score with; add one")
     components = composition.compose(loaded, lineage.columns_of(samples))
-    _check_ids(loaded, components, samples)
+    check_ids(loaded, components, samples)
+    composition.make_ready(components)
     parents = lineage.of_scores(loaded)
     aggregation = stage.Aggregation(**lineage.objective_options(loaded))
     folders = {
@@ -66,7 +67,7 @@ def run(run_dir: Path) -> dict[str, Any]:
             scores = stage.score(
                 samples,
                 components,
-                completions_per_call=_completions_per_call(loaded),
+                completions_per_call=completions_per_call(loaded),
                 aggregation=aggregation,
                 on_progress=advance,
             )
@@ -84,7 +85,8 @@ def run(run_dir: Path) -> dict[str, Any]:
     return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
 
 
-def _completions_per_call(loaded: Any) -> int:
+def completions_per_call(loaded: Any) -> int:
+    """Return how many completions a reward is called with: the trainer's generation batch, or one group."""
     training = loaded.brief.training
     device = training.get("per_device_train_batch_size", RECIPE_BATCH["per_device_train_batch_size"])
     accumulation = training.get("gradient_accumulation_steps", RECIPE_BATCH["gradient_accumulation_steps"])
@@ -92,7 +94,7 @@ def _completions_per_call(loaded: Any) -> int:
     return max(int(loaded.brief.sampling.num_generations), int(batch))
 
 
-def _check_ids(loaded: Any, components: list[Any], samples: list[Any]) -> None:
+def check_ids(loaded: Any, components: list[Any], samples: list[Any]) -> None:
     """Refuse a reward that names `completion_ids` when the server did not say them."""
     import inspect
 

@@ -1,0 +1,20 @@
+"""The right answer in the other forms of the field. A strict marker may be meant, so refusing them only warns.
+
+Chat and text are among them: a reward that knows one alone fails as soon as the data set changes its shape.
+"""
+
+from collections.abc import Iterator
+
+from llm_finetuning.probes import forms
+from llm_finetuning.probes.case import Attempt, Case
+
+_FEW = 6
+
+
+def attempts(case: Case) -> Iterator[Attempt]:
+    """Yield a few forms other than the winning one."""
+    found = [(name, write) for name, write in forms.forms(case.prompt) if name not in (case.form, "sample", "worked")]
+    for name, write in found[:_FEW]:
+        yield Attempt(text=write(case.gold.answer), about=f"the form `{name}`", weighs="warns")
+    if case.gold.worked is not None:
+        yield Attempt(text=case.gold.worked, about="the reference solution itself", weighs="warns")

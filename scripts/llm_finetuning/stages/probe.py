@@ -1,0 +1,390 @@
+"""Decide from what written completions were paid whether the composed reward holds under attack.
+
+Every exploit is compared, on its own prompt, with what honest work is paid there: an honest failure (a wrong answer in
+the form that is paid best) and an honest success (the gold in that form). An exploit earns from half of the way between
+them on (a probe may say otherwise: doing nothing from a quarter, partial work from nine tenths); a correct variant is
+refused below half. Half leaves room for penalties of length and repetition, which move a reward by less.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from llm_finetuning.statistics import rate
+from llm_finetuning.types import (
+    Finding,
+    HonestWork,
+    ProbeKind,
+    ProbeReport,
+    ProbeResult,
+    ProbeVerdict,
+    Rate,
+    Text,
+)
+
+PAID_AT = 0.5  # share of the way from honest failure to honest success
+SLOW_S = 1.0  # seconds a completion from which a reward holds up training
+UNSCORED_SHARE = 0.05  # of golds that no reward scores
+_STD_EPSILON = 1e-4  # TRL adds it to the standard deviation of a group
+_EXCERPT = 120  # characters of a completion in a finding; the results hold all of it
+_ALONE = 3  # probes of a family among which a single one that is paid says enough
+
+
+def share_of(reward: float, failure: float, success: float) -> float:
+    """Return where a reward lies between honest failure (0) and honest success (1); it may lie outside."""
+    return (reward - failure) / (success - failure)
+
+
+def verdict_of(
+    kind: ProbeKind, reward: float | None, failure: float | None, success: float | None, earns_at: float
+) -> ProbeVerdict:
+    """Return what a probe's reward says; `unscored` where there is no reward or nothing to compare with."""
+    if reward is None or failure is None or success is None or success <= failure:
+        return "unscored"
+    share = share_of(reward, failure, success)
+    if kind == "exploit":
+        return "earned" if share >= earns_at - 1e-9 else "held"
+    return "held" if share >= PAID_AT else "refused"
+
+
+def report(
+    results: Sequence[ProbeResult],
+    honest: Sequence[HonestWork],
+    *,
+    families: Sequence[str],
+    whole_batch_faults: Sequence[str] = (),
+    values_count: bool = True,
+    notes: Sequence[str] = (),
+) -> ProbeReport:
+    """Return the report; `families` gives the order of the findings."""
+    findings = [
+        *_raising_findings(results, whole_batch_faults),
+        *_value_findings(results),
+        *_honest_findings(honest, values_count=values_count),
+        *(finding for family in families for finding in _family_findings(family, results)),
+        *_calling_findings(results),
+        *_slow_finding(results),
+    ]
+    blocking = [finding for finding in findings if finding.weight == "blocks"]
+    wanting = [finding for finding in findings if finding.weight == "insufficient"]
+    acting = blocking or wanting
+    return ProbeReport(
+        verdict="blocked" if blocking else "insufficient-evidence" if wanting else "held",
+        next_action=str(acting[0].next_action) if acting else "read: no attack was paid and no right work was refused",
+        findings=findings,
+        honest=list(honest),
+        results=list(results),
+        notes=list(notes),
+    )
+
+
+def _raising_findings(results: Sequence[ProbeResult], whole_batch_faults: Sequence[str]) -> list[Finding]:
+    """Name what TRL would die of; a row with a spoilt gold is not among what training sees."""
+    tried = [result for result in results if result.probe.family != "blank_gold"]
+    raised = [result for result in tried if result.fault is not None]
+    findings = []
+    if raised:
+        found = rate(len(raised), len(tried))
+        first = raised[0]
+        findings.append(
+            Finding(
+                code="reward-raises",
+                weight="blocks",
+                text=f"the trainer would stop: {first.fault} on {_quoted(first.probe.completion)}; {_words(found)}",
+                next_action=f"let the reward pay 0 for {first.probe.about} ({first.probe.family})",
+                rate=found,
+                sample_ids=[result.probe.probe_id for result in raised],
+            )
+        )
+    findings += [
+        Finding(
+            code="reward-batch-raises",
+            weight="blocks",
+            text=f"a call of several completions fails though each alone does not: {words}",
+            next_action="score each completion by itself and return one value for each, in order",
+        )
+        for words in dict.fromkeys(whole_batch_faults)
+    ]
+    return findings
+
+
+_FAULTS = {
+    "nan": "returned NaN, which TRL treats as an abstention",
+    "infinite": "paid infinity",
+    "unstable": "paid another value when the batch was reversed or split",
+    "out_of_range": "paid outside its declared range",
+}
+
+
+def _value_findings(results: Sequence[ProbeResult]) -> list[Finding]:
+    hits: dict[tuple[str, str], list[ProbeResult]] = {}
+    for result in results:
+        if result.probe.family == "blank_gold":
+            continue
+        for value in result.values:
+            if value.fault:
+                hits.setdefault((value.name, value.fault), []).append(result)
+    n = sum(1 for result in results if result.values)
+    return [
+        Finding(
+            code=f"reward-{fault.replace('_', '-')}",
+            weight="blocks",
+            text=f"`{name}` {_FAULTS[fault]}: {_words(rate(len(found), n))}, "
+            f"as on {_quoted(found[0].probe.completion)}",
+            next_action=f"fix `{name}` for {found[0].probe.about} ({found[0].probe.family}), then score again",
+            rate=rate(len(found), n),
+            sample_ids=[result.probe.probe_id for result in found],
+        )
+        for (name, fault), found in sorted(hits.items())
+    ]
+
+
+def _honest_findings(honest: Sequence[HonestWork], *, values_count: bool) -> list[Finding]:
+    findings = []
+    with_gold = [work for work in honest if work.gold is not None]
+    for problem, code, what, action in (
+        (
+            "unpaid",
+            "gold-unpaid",
+            "prompts on which the gold is paid no more than a wrong answer in any of the known forms",
+            "mend the reward or the gold of these rows: a right answer has to be paid more than a wrong one",
+        ),
+        (
+            "format_only",
+            "format-only",
+            "prompts on which a wrong answer in the right form is paid as much as a right one",
+            "add a reward that compares with the gold: form alone must not earn what a right answer earns",
+        ),
+    ):
+        found = [work for work in with_gold if work.problem == problem]
+        if found:
+            findings.append(_gold_finding(code, "blocks", what, action, found, with_gold))
+    unscored = [work for work in with_gold if work.problem == "unscored"]
+    if unscored:
+        weight = "blocks" if len(unscored) > UNSCORED_SHARE * len(with_gold) else "warns"
+        what = "prompts whose gold no reward scores"
+        findings.append(_gold_finding("gold-unscored", weight, what, "mend or remove these rows", unscored, with_gold))
+    known = [work for work in honest if work.problem is None]
+    if not known and not findings:
+        findings.append(
+            Finding(
+                code="honest-unknown",
+                weight="insufficient",
+                text=f"no right answer is known on any of {len(honest)} prompts, so nothing can be compared",
+                next_action="name the gold column in the brief (`dataset: {answer: ...}`), or sample what earns",
+            )
+        )
+    if known and not values_count:
+        findings.append(
+            Finding(
+                code="values-unverified",
+                weight="warns",
+                text="the rewards look at the form of the document alone: any that the schema accepts is paid",
+                next_action="add a reward that compares the values, or models fill the form with anything",
+            )
+        )
+    findings += _weak_finding(known)
+    return findings
+
+
+def _gold_finding(
+    code: str, weight: str, what: str, action: str, found: Sequence[HonestWork], tried: Sequence[HonestWork]
+) -> Finding:
+    first = found[0]
+    rows = sorted({work.row for work in found})
+    listed = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")  # noqa: PLR2004
+    shown = f"; row {first.row}: {_quoted(first.right)} is paid {_number(first.success)}"
+    if first.wrong is not None:
+        shown += f", {_quoted(first.wrong)} {_number(first.failure)}"
+    return Finding(
+        code=code,
+        weight=weight,  # type: ignore[arg-type]
+        text=f"{what}: {_words(rate(len(found), len(tried)))} (data set rows {listed}){shown}",
+        next_action=action,
+        rate=rate(len(found), len(tried)),
+        data_rows=rows,
+    )
+
+
+def _weak_finding(known: Sequence[HonestWork]) -> list[Finding]:
+    """Warn where most of what honest work earns is earned by a wrong answer too."""
+    weak = [
+        work
+        for work in known
+        if work.success is not None and work.failure is not None and work.empty is not None
+        if work.success - work.failure < 0.5 * (work.success - work.empty)
+    ]
+    if not weak or len(weak) * 2 < len(known):
+        return []
+    first = weak[0]
+    return [
+        Finding(
+            code="form-outweighs-answer",
+            weight="warns",
+            text=f"a wrong answer in the right form is paid {_number(first.failure)}, a right one "
+            f"{_number(first.success)}, nothing at all {_number(first.empty)}: {_words(rate(len(weak), len(known)))}",
+            next_action="lower the weight of the rewards for form",
+            rate=rate(len(weak), len(known)),
+        )
+    ]
+
+
+def _family_findings(family: str, results: Sequence[ProbeResult]) -> list[Finding]:
+    """Return one finding for what blocks, and one for what only warns where something was found there."""
+    tried = [result for result in results if result.probe.family == family and result.probe.kind != "control"]
+    if not tried:
+        return []
+    kind = tried[0].probe.kind
+    findings = []
+    strict = [result for result in tried if result.probe.weighs == "blocks"]
+    loose = [result for result in tried if result.probe.weighs == "warns"]
+    failing = ("earned",) if kind == "exploit" else ("refused",)
+    found = [result for result in strict if result.verdict in failing]
+    if strict or not loose:
+        # A single one among many may be right by chance, or be a row of its own.
+        blocks = len(found) > 1 or (bool(found) and len(strict) <= _ALONE)
+        findings.append(_family_finding(family, kind, found, strict, "blocks" if blocks else "warns", results))
+    maybe = [result for result in loose if result.verdict in failing]
+    if maybe or not findings:
+        findings.append(_family_finding(family, kind, maybe, loose, "warns", results))
+    return findings
+
+
+def _family_finding(
+    family: str,
+    kind: ProbeKind,
+    found: Sequence[ProbeResult],
+    tried: Sequence[ProbeResult],
+    weight: str,
+    results: Sequence[ProbeResult],
+) -> Finding:
+    exploit = kind == "exploit"
+    name = family.replace("_", "-")
+    share = rate(len(found), len(tried))
+    what = f"{family}: {'paid' if exploit else 'refused'} {_words(share)}"
+    worst = _worst(found)
+    if worst is None:
+        return Finding(code=f"{kind}-{name}", weight="fine", text=what, next_action=None, rate=share)
+    kinds = Counter(result.probe.about.partition(":")[0] for result in found)
+    text = (
+        f"{what}; worst: {worst.probe.about}: {_quoted(worst.probe.completion)} is paid {_number(worst.reward)}"
+        f"{_by_component(worst)}, honest success {_number(worst.success)}, honest failure {_number(worst.failure)}"
+        f"{_control_words(worst, results)}{_advantage_words(worst) if family == 'do_nothing' else ''}"
+    )
+    listed = "; ".join(f"{about} ({count})" for about, count in kinds.most_common(4))
+    action = f"stop paying for: {listed}" if exploit else f"pay right work also with: {listed}"
+    return Finding(
+        code=f"{kind}-{name}",
+        weight=weight,  # type: ignore[arg-type]
+        text=text,
+        next_action=action,
+        rate=share,
+        sample_ids=[result.probe.probe_id for result in found],
+    )
+
+
+def _worst(found: Sequence[ProbeResult]) -> ProbeResult | None:
+    def badness(result: ProbeResult) -> float:
+        if result.reward is None or result.failure is None or result.success is None:
+            return -math.inf
+        share = share_of(result.reward, result.failure, result.success)
+        return share if result.probe.kind == "exploit" else -share
+
+    return max(found, key=badness, default=None)
+
+
+def _by_component(result: ProbeResult) -> str:
+    if len(result.values) < 2:  # noqa: PLR2004  one says what the sum says
+        return ""
+    return " (" + ", ".join(f"{value.name} {_number(value.value)}" for value in result.values) + ")"
+
+
+def _control_words(result: ProbeResult, results: Sequence[ProbeResult]) -> str:
+    """Return what an honest completion of the same shape is paid, where one was tried."""
+    control_id = f"{result.probe.probe_id}/control"
+    control = next((other for other in results if other.probe.probe_id == control_id), None)
+    return f", honest work of the same shape {_number(control.reward)}" if control else ""
+
+
+def _advantage_words(result: ProbeResult) -> str:
+    """Return what doing nothing gains beside three who tried and failed, as TRL scales it."""
+    if result.reward is None or result.failure is None:
+        return ""
+    group = [result.failure] * 3 + [result.reward]
+    mean = sum(group) / len(group)
+    std = math.sqrt(sum((value - mean) ** 2 for value in group) / (len(group) - 1))
+    advantage = (result.reward - mean) / (std + _STD_EPSILON)
+    return f"; in a group with three honest failures its advantage is {advantage:+.2f}"
+
+
+def _calling_findings(results: Sequence[ProbeResult]) -> list[Finding]:
+    """Return what other ways of calling changed: alone is an error, a thread or the other form may never happen."""
+    findings = []
+    for way, weight, words, action in (
+        ("alone", "blocks", "paid another value when called alone", "score each completion by itself"),
+        ("thread", "warns", "differ when a thread calls the reward", "do not use signals or per-thread state in it"),
+        (
+            "other form",
+            "warns",
+            "differ when the same completion comes as chat in place of text, or the other way",
+            "take both of TRL's forms: `c if isinstance(c, str) else c[-1]['content']`",
+        ),
+    ):
+        tried = [result for result in results if way in result.differs or f"not {way}" in result.differs]
+        found = [result for result in tried if way in result.differs]
+        if found:
+            findings.append(
+                Finding(
+                    code=f"reward-{way.replace(' ', '-')}",
+                    weight=weight,  # type: ignore[arg-type]
+                    text=f"{words}: {_words(rate(len(found), len(tried)))}, as on {_quoted(found[0].probe.completion)}",
+                    next_action=action,
+                    rate=rate(len(found), len(tried)),
+                    sample_ids=[result.probe.probe_id for result in found],
+                )
+            )
+    return findings
+
+
+def _slow_finding(results: Sequence[ProbeResult]) -> list[Finding]:
+    timed = [(sum(value.seconds for value in result.values), result) for result in results if result.values]
+    slow = [(seconds, result) for seconds, result in timed if seconds > SLOW_S]
+    if not slow:
+        return []
+    seconds, worst = max(slow, key=lambda pair: pair[0])
+    return [
+        Finding(
+            code="reward-slow",
+            weight="warns",
+            text=f"takes {seconds:.1f} s a completion, as on {_quoted(worst.probe.completion)}: "
+            f"{_words(rate(len(slow), len(timed)))}",
+            next_action="bound the time of the reward: it holds every training step",
+            rate=rate(len(slow), len(timed)),
+        )
+    ]
+
+
+def said(text: Text | None) -> str:
+    """Return a completion as one text."""
+    if text is None or isinstance(text, str):
+        return text or ""
+    return "\n".join(str(message.get("content") or "") for message in text)
+
+
+def _quoted(text: Text | None) -> str:
+    whole = said(text).replace("\n", "\\n")
+    return f"`{whole if len(whole) <= _EXCERPT else whole[: _EXCERPT - 3] + '...'}`"
+
+
+def _number(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.3g}"
+
+
+def _words(found: Rate) -> str:
+    share = found.hits / found.n if found.n else 0.0
+    return f"{found.hits} of {found.n} ({share:.0%}, 95% interval {found.low:.0%} to {found.high:.0%})"
+
+
+def failing(results: Iterable[ProbeResult]) -> list[ProbeResult]:
+    """Return the results that were paid or refused wrongly, or raised."""
+    return [result for result in results if result.verdict in ("earned", "refused", "raised")]

@@ -1,0 +1,110 @@
+"""The probes alone tell broken rewards from sound ones: those written beside this test, and the library's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import broken_answers
+import broken_documents
+import probe_runs
+import pytest
+import sound_rewards
+
+from llm_finetuning.commands import probe
+from llm_finetuning.sandbox import shared
+
+FILE_OF = {
+    name: module.__name__
+    for module in (sound_rewards, broken_answers, broken_documents)
+    for name, value in vars(module).items()
+    if "__" in name and not name.startswith("_") and value.__module__ == module.__name__
+}
+SOUND = [name for name, file in FILE_OF.items() if file == "sound_rewards"]
+BROKEN = [name for name, file in FILE_OF.items() if file != "sound_rewards"]
+PROGRAM_LIMIT = 80  # programs are run in processes of their own
+
+LIBRARY = {
+    "sums": "- use: exact_answer\n    options: {extract: last_number}",
+    "sums overlong": "- use: math_answer\n  - use: soft_overlong\n    options: {soft_punish_cache: 64}",
+    "sums length": "- use: math_answer\n    length_penalty: {from_tokens: 20, to_tokens: 120, share: 0.3}",
+    "sums repetition": "- use: math_answer\n  - use: repetition_penalty\n    weight: 0.5",
+    "boxed": "- use: math_answer\n    options: {extract: boxed}",
+    "thinking": "- use: math_answer\n  - use: format_tags\n    weight: 0.3\n"
+    "    options: {tags: [think], text_outside: true}",
+    "thinking watched": "- use: math_answer\n  - use: exact_answer\n    weight: 0.0",
+    "tags": "- use: math_answer\n    options: {extract: answer_tag}\n  - use: format_tags\n    weight: 0.2",
+    "choices": "- use: choice_answer",
+    "words": "- use: exact_answer\n    options: {extract: final}",
+    "documents": "- use: json_schema\n    options: {schema: {type: object, required: [name, age], "
+    "properties: {name: {type: string}, age: {type: integer}}}}",
+    "calls": "- use: tool_call\n    options: {format: hermes}",
+    "programs": "- use: unit_tests\n    options: {partial: true}",
+    "solutions": "- use: exact_answer\n    options: {extract: hash_marks}",
+    "quantities": "- use: math_answer",
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pool_is_left() -> Iterator[None]:
+    yield
+    shared.close_all()
+
+
+def report_on(folder: Path, task: str, rewards: str, *, chat: bool = False) -> probe.Any:
+    run_dir = probe_runs.scored_run(folder / "run", task, f"  {rewards}", chat=chat)
+    return probe.run(run_dir, limit=PROGRAM_LIMIT if task == "programs" else None)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_rewards_are_blocked(name: str, tmp_path: Path) -> None:
+    """Each of these faults is found without a label, and something to do about it is said."""
+    report = report_on(tmp_path, name.partition("__")[0], f"- file: {FILE_OF[name]}.py:{name}")
+    assert report.verdict == "blocked"
+    assert all(finding.next_action for finding in report.findings if finding.weight == "blocks")
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_rewards_hold(name: str, tmp_path: Path) -> None:
+    """Nothing blocks a reward that pays right answers and no others, strict, partial, negative or length-minded."""
+    report = report_on(tmp_path, name.partition("__")[0], f"- file: {FILE_OF[name]}.py:{name}")
+    assert report.verdict == "held", [finding.text for finding in report.findings if finding.weight == "blocks"]
+
+
+@pytest.mark.parametrize("chat", [False, True], ids=["text", "chat"])
+@pytest.mark.parametrize("name", LIBRARY)
+def test_library_rewards_hold(name: str, tmp_path: Path, chat: bool) -> None:
+    """The library holds under its own attacks, alone and composed, in both of TRL's forms."""
+    report = report_on(tmp_path, name.partition(" ")[0], LIBRARY[name], chat=chat)
+    assert report.verdict == "held", [finding.text for finding in report.findings if finding.weight == "blocks"]
+
+
+CODES = {
+    "sums__extra_value": "reward-unstable",
+    "sums__raises_without_number": "reward-raises",
+    "sums__remembers": "reward-unstable",
+    "sums__nan": "reward-nan",
+    "sums__silence_beats_failure": "exploit-do-nothing",
+    "sums__commas_refused": "variant-notation",
+    "sums__evaluates": "exploit-evaluation",
+    "sums__score_in_text": "exploit-injection",
+    "boxed__falls_back_to_earlier": "exploit-truncation",
+    "boxed__unparseable_pays": "gold-unpaid",
+    "tags__no_newlines": "variant-spacing",
+    "tags__format_only": "format-only",
+    "thinking__reads_inside": "exploit-reasoning-only",
+    "choices__article": "exploit-choice-words",
+    "words__case": "variant-notation",
+    "documents__string": "exploit-json-shapes",
+    "documents__fence_refused": "variant-json-layout",
+    "documents__lists_as_sets": "exploit-json-values",
+    "calls__any_call": "exploit-tool-calls",
+    "programs__in_process": "reward-raises",
+    "quantities__unit_ignored": "exploit-near-miss",
+    "sums__length": "exploit-padding",
+}
+
+
+@pytest.mark.parametrize(("name", "code"), CODES.items())
+def test_the_finding_names_the_fault(name: str, code: str, tmp_path: Path) -> None:
+    """The fault is blocked by the family that is about it, not by chance."""
+    report = report_on(tmp_path, name.partition("__")[0], f"- file: {FILE_OF[name]}.py:{name}")
+    assert code in {finding.code for finding in report.findings if finding.weight == "blocks"}

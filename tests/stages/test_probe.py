@@ -1,0 +1,209 @@
+"""The report on an attack: what earns, what is refused, what blocks and what only warns."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from llm_finetuning.stages import probe as stage
+from llm_finetuning.types import Finding, HonestWork, Probe, ProbeReport, ProbeResult, RewardValue
+
+WORK = HonestWork(
+    prompt_id="q",
+    row=1,
+    gold="5",
+    form="bare",
+    right="5",
+    wrong="9",
+    success=1.0,
+    failure=0.0,
+    empty=0.0,
+    problem=None,
+)
+
+
+def result(reward: float | None, *, kind: Any = "exploit", fault: str | None = None, **probe: Any) -> ProbeResult:
+    values = {"family": "spraying", "weighs": "blocks", "earns_at": 0.5, "about": "a list", **probe}
+    made = Probe(
+        probe_id=values.pop("probe_id", "x"),
+        kind=kind,
+        prompt_id="q",
+        prompt="?",
+        columns={},
+        completion="1, 5",
+        **values,
+    )
+    value_fault = values.get("value_fault")
+    return ProbeResult(
+        probe=made,
+        values=[RewardValue(name="r", value=reward, reason=None, fault=value_fault, seconds=0.0)],
+        reward=reward,
+        failure=0.0,
+        success=1.0,
+        verdict="raised" if fault else stage.verdict_of(kind, reward, 0.0, 1.0, made.earns_at),
+        fault=fault,
+    )
+
+
+def report(*results: ProbeResult, honest: list[HonestWork] | None = None, **options: Any) -> ProbeReport:
+    families = list(dict.fromkeys(one.probe.family for one in results))
+    return stage.report(results, [WORK] if honest is None else honest, families=families, **options)
+
+
+def finding(made: ProbeReport, code: str) -> Finding:
+    (found,) = [one for one in made.findings if one.code == code]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "reward", "failure", "success", "earns_at", "verdict"),
+    [
+        ("exploit", 0.5, 0.0, 1.0, 0.5, "earned"),
+        ("exploit", 0.49, 0.0, 1.0, 0.5, "held"),
+        ("exploit", 0.25, 0.0, 1.0, 0.25, "earned"),
+        ("exploit", 0.0, -1.0, 1.0, 0.5, "earned"),
+        ("exploit", 0.7, 0.6, 1.2, 0.5, "held"),
+        ("exploit", 3.0, 0.0, 1.0, 0.5, "earned"),
+        ("variant", 0.5, 0.0, 1.0, 0.5, "held"),
+        ("variant", 0.49, 0.0, 1.0, 0.5, "refused"),
+        ("control", 0.0, 0.0, 1.0, 0.5, "refused"),
+        ("exploit", None, 0.0, 1.0, 0.5, "unscored"),
+        ("exploit", 1.0, None, 1.0, 0.5, "unscored"),
+        ("exploit", 1.0, 1.0, 1.0, 0.5, "unscored"),
+    ],
+)
+def test_verdict_lies_between_failure_and_success(
+    kind: Any, reward: float | None, failure: float | None, success: float, earns_at: float, verdict: str
+) -> None:
+    """A reward counts by where it lies on the way from honest failure to honest success."""
+    assert stage.verdict_of(kind, reward, failure, success, earns_at) == verdict
+
+
+def test_two_paid_exploits_block_and_one_of_many_warns() -> None:
+    """A single one among many may be right by chance; among three it may not."""
+    many = [result(0.0)] * 9
+    assert finding(report(result(1.0), *many), "exploit-spraying").weight == "warns"
+    assert finding(report(result(1.0), result(1.0), *many), "exploit-spraying").weight == "blocks"
+    assert finding(report(result(1.0), result(0.0)), "exploit-spraying").weight == "blocks"
+    held = report(*many)
+    assert finding(held, "exploit-spraying").weight == "fine"
+    assert (held.verdict, finding(held, "exploit-spraying").next_action) == ("held", None)
+
+
+def test_what_only_warns_never_blocks() -> None:
+    """What may be meant is told apart in a finding of its own."""
+    made = report(*[result(1.0, weighs="warns")] * 5, *[result(0.0)] * 5)
+    assert [(one.weight, one.rate.hits if one.rate else None) for one in made.findings] == [("fine", 0), ("warns", 5)]
+    assert made.verdict == "held"
+
+
+def test_refused_variants_block() -> None:
+    """Right work that is not paid is a fault of the reward, and the action says with what."""
+    made = report(*[result(0.0, kind="variant", family="spacing", about="a line break: x")] * 2)
+    assert made.verdict == "blocked"
+    assert made.next_action == "pay right work also with: a line break (2)"
+
+
+def test_a_finding_shows_text_payment_component_and_control() -> None:
+    """The worst example stands in it with what honest work of the same shape is paid."""
+    bad = result(0.9, probe_id="a")
+    both = [*bad.values, RewardValue(name="form", value=0.1, reason=None, fault=None, seconds=0.0)]
+    control = result(1.0, kind="control", probe_id="a/control")
+    made = report(replace(bad, values=both), result(0.6, probe_id="b"), control)
+    text = finding(made, "exploit-spraying").text
+    assert "2 of 2 (100%" in text
+    assert "`1, 5` is paid 0.9 (r 0.9, form 0.1), honest success 1, honest failure 0" in text
+    assert text.endswith("honest work of the same shape 1")
+
+
+def test_the_worst_variant_is_the_least_paid() -> None:
+    """Of refused ones the one farthest from honest success is shown, of paid ones the best paid."""
+    refused = [result(reward, kind="variant", family="spacing") for reward in (0.4, 0.1, 0.3)]
+    assert "is paid 0.1," in finding(report(*refused), "variant-spacing").text
+    paid = [result(reward) for reward in (0.6, 0.9, 0.7)]
+    assert "is paid 0.9," in finding(report(*paid), "exploit-spraying").text
+
+
+def test_doing_nothing_shows_its_advantage() -> None:
+    """Beside three failures of -1 a reward of 0 has an advantage of +1.5, which is what is learnt."""
+    idle = [replace(result(0.0, family="do_nothing", earns_at=0.25), failure=-1.0, verdict="earned") for _ in "ab"]
+    assert "its advantage is +1.50" in finding(report(*idle), "exploit-do-nothing").text
+
+
+def test_raising_blocks_but_not_on_a_spoilt_gold() -> None:
+    """TRL dies of it; rows with a blank gold are the audit's, and made by the probe alone."""
+    raised = report(result(None, fault="`r`: ValueError: x"))
+    assert finding(raised, "reward-raises").weight == "blocks"
+    assert "ValueError" in finding(raised, "reward-raises").text
+    spoilt = report(result(None, fault="`r`: ValueError: x", family="blank_gold"))
+    assert all(one.code != "reward-raises" for one in spoilt.findings)
+    whole = report(result(0.0), whole_batch_faults=["`r`: returned 1 value(s) for 4"])
+    assert finding(whole, "reward-batch-raises").weight == "blocks"
+
+
+@pytest.mark.parametrize("fault", ["nan", "infinite", "unstable", "out_of_range"])
+def test_unsound_values_block(fault: str) -> None:
+    """What the score stage marks on a written completion is as bad as on a real one."""
+    bad = result(0.0)
+    bad = replace(bad, values=[replace(bad.values[0], fault=fault)])
+    made = report(bad, result(0.0))
+    found = finding(made, f"reward-{fault.replace('_', '-')}")
+    assert (found.weight, found.rate and (found.rate.hits, found.rate.n)) == ("blocks", (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "verdict"),
+    [
+        ("unpaid", "gold-unpaid", "blocked"),
+        ("format_only", "format-only", "blocked"),
+        ("unscored", "gold-unscored", "blocked"),
+        ("unknown", "honest-unknown", "insufficient-evidence"),
+    ],
+)
+def test_without_honest_work_there_is_no_answer(problem: Any, code: str, verdict: str) -> None:
+    """A gold that is not paid blocks with its row and texts; where none is known, the evidence is wanting."""
+    made = report(
+        honest=[replace(WORK, row=7, problem=problem, success=0.0, gold=None if problem == "unknown" else "5")]
+    )
+    assert made.verdict == verdict
+    if verdict == "blocked":
+        assert finding(made, code).data_rows == [7]
+        assert "`5` is paid 0" in finding(made, code).text
+
+
+def test_a_few_unscorable_golds_only_warn() -> None:
+    """One in twenty is listed; more than that blocks."""
+    bad = replace(WORK, row=9, problem="unscored", success=None)
+    assert finding(report(honest=[bad, *[WORK] * 19]), "gold-unscored").weight == "warns"
+    assert finding(report(honest=[bad, *[WORK] * 18]), "gold-unscored").weight == "blocks"
+
+
+def test_form_that_outweighs_the_answer_warns() -> None:
+    """Honest failure that is paid more than half of success is said."""
+    made = report(honest=[replace(WORK, failure=0.8)] * 3)
+    assert finding(made, "form-outweighs-answer").weight == "warns"
+    assert report(honest=[replace(WORK, failure=0.4)] * 3).findings == []
+
+
+def test_other_ways_of_calling() -> None:
+    """A value that moves alone blocks; a thread or the other form may never come, so they warn."""
+    moved = replace(result(0.0), differs=["alone", "thread", "not other form"])
+    still = replace(result(0.0), differs=["not alone", "not thread", "not other form"])
+    made = report(moved, still)
+    assert finding(made, "reward-alone").weight == "blocks"
+    assert finding(made, "reward-thread").weight == "warns"
+    assert all(one.code != "reward-other-form" for one in made.findings)
+
+
+def test_slow_rewards_are_said() -> None:
+    """More than a second a completion holds up each step."""
+    slow = result(0.0)
+    slow = replace(slow, values=[replace(slow.values[0], seconds=1.5)])
+    assert "1.5 s a completion" in finding(report(slow), "reward-slow").text
+
+
+def test_values_that_nobody_compares_are_said() -> None:
+    """A schema alone is a form; it holds, with a word of warning."""
+    made = report(values_count=False)
+    assert finding(made, "values-unverified").weight == "warns"
+    assert made.verdict == "held"
