@@ -80,3 +80,12 @@ def write_labels_csv(folder: Path, samples: list[Sample], accept: Any) -> Path:
     path = folder / "labels.csv"
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
+
+
+def examine(folder: Path, *, limit: int = 40) -> None:
+    """Audit, score and attack a run with the product's own verbs, as the gate asks for; refuses as they do."""
+    from llm_finetuning.commands import audit, probe, score
+
+    audit.run(folder)
+    score.run(folder)
+    probe.run(folder, limit=limit)

@@ -127,3 +127,113 @@ def test_an_interval_holds_its_share(strata: list[tuple[int, int, int]]) -> None
     assert 0.0 <= found.low <= found.value + 1e-12
     assert found.value - 1e-12 <= found.high <= 1.0
     assert math.isfinite(found.value)
+
+
+CLUSTERS = [(3, 8), (0, 8), (8, 8), (5, 8), (1, 8), (2, 6)]
+
+
+def test_a_clustered_share_has_the_variance_of_its_clusters() -> None:
+    """Standard error of statsmodels (OLS on a constant, cov_type='cluster'), then Wilson's at the effective size."""
+    found = statistics.clustered_share(CLUSTERS)
+    error = 0.15336394341755633
+    share = 19 / 46
+    expected = statistics._wilson(share, share * (1 - share) / error**2)
+
+    assert (found.value, found.n) == (pytest.approx(share), 46)
+    assert (found.low, found.high) == pytest.approx((0.17900996442982614, 0.6942944417190147), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "low", "high"),
+    [
+        ([(0, 8)] * 16, 0.0, 0.20590721420782276),  # scipy, binomtest(0, 16).proportion_ci(): prompts, not completions
+        ([(8, 8)] * 16, 0.7940927857921772, 1.0),
+        ([], 0.0, 1.0),
+        ([(4, 8)], 0.0546, 0.9454),  # one prompt tells as one observation does: Wilson's for n = 1
+        ([(4, 8)] * 10, 0.3930, 0.6070),  # prompts that do not differ: every completion counts
+    ],
+)
+def test_a_clustered_share_at_its_ends(clusters: list[tuple[int, int]], low: float, high: float) -> None:
+    """Where nothing differs, a prompt counts once."""
+    found = statistics.clustered_share(clusters)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_the_clustered_interval_covers_the_truth() -> None:
+    """Of a thousand simulated runs of 40 prompts nine in ten hold the truth; the plain interval holds far fewer."""
+    draw = random.Random(0)
+    covered = plain = 0
+    for _ in range(1000):
+        clusters = []
+        for _ in range(40):
+            chance = draw.betavariate(0.6, 1.4)
+            clusters.append((sum(draw.random() < chance for _ in range(8)), 8))
+        found = statistics.clustered_share(clusters)
+        covered += found.low <= 0.3 <= found.high
+        single = statistics.rate(sum(hits for hits, _ in clusters), 320)
+        plain += single.low <= 0.3 <= single.high
+    assert covered > 920
+    assert plain < 800
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "expected"),
+    [
+        # scipy.stats.quantile_test(range(1, n + 1), p=share).confidence_interval(0.95)
+        (100, 0.95, (95, 90, 100)),
+        (100, 0.5, (50, 40, 61)),
+        (40, 0.95, (38, 35, None)),
+        (1000, 0.95, (950, 936, 964)),
+        (1, 0.95, (1, None, None)),
+    ],
+)
+def test_a_quantile_has_the_interval_of_its_order_statistics(
+    n: int, share: float, expected: tuple[float, float | None, float | None]
+) -> None:
+    """Any distribution; an end that the sample does not reach is not known."""
+    assert statistics.quantile(range(1, n + 1), share) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "chance"),  # scipy.stats.betabinom.pmf(size, size, 0.7, 1.9)
+    [(4, 0.04930497491638797), (8, 0.016455147197219258), (16, 0.004978885686999195)],
+)
+def test_all_of_a_group_succeed_as_in_the_beta_binomial(size: int, chance: float) -> None:
+    """Success that differs from prompt to prompt: Skellam's distribution."""
+    assert statistics._all_same(0.7 / 2.6, 1 / 3.6, size) == pytest.approx(chance, rel=1e-12)
+
+
+def test_prompts_of_one_kind_or_of_two_are_the_ends_of_the_prediction() -> None:
+    """Alike prompts: the binomial. All or nothing: no size helps."""
+    alike = statistics.predicted_mixed([(2, 8)] * 20, 16)
+    split = statistics.predicted_mixed([(8, 8), (0, 8)] * 10, 64)
+
+    assert alike.value == pytest.approx(1 - 0.25**16 - 0.75**16)
+    assert split.value == pytest.approx(0.0)
+    assert split.high < 0.2
+
+
+def test_the_resemblance_of_completions_is_that_of_the_analysis_of_variance() -> None:
+    """Mean squares of statsmodels' anova_lm, with the usual size of unequal clusters; and the two ends."""
+    between, within, usual = 1.038768115942029, 0.14895833333333333, (46 - 356 / 46) / 5
+    assert statistics.intraclass(CLUSTERS) == pytest.approx((between - within) / (between + (usual - 1) * within))
+    assert statistics.intraclass([(8, 8), (0, 8)]) == 1.0
+    assert statistics.intraclass([(4, 8)] * 4) == 0.0
+
+
+def test_the_predicted_signal_is_right_for_new_groups() -> None:
+    """From 60 prompts of 8, the share of mixed groups of 32 of the same prompts' kind is foretold, and covered."""
+    draw = random.Random(1)
+    truth = 1 - statistics._all_same(0.3, 1 / 3, 32) - statistics._all_same(0.7, 1 / 3, 32)
+    covered, values = 0, []
+    for _ in range(300):
+        groups = []
+        for _ in range(60):
+            chance = draw.betavariate(0.6, 1.4)
+            groups.append((sum(draw.random() < chance for _ in range(8)), 8))
+        found = statistics.predicted_mixed(groups, 32)
+        values.append(found.value)
+        covered += found.low <= truth <= found.high
+    assert sum(values) / 300 == pytest.approx(truth, abs=0.03)
+    assert covered / 300 > 0.88

@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
@@ -96,15 +96,25 @@ def write_text(path: Path, text: str) -> None:
     _replace(path, text.encode())
 
 
-def read_lines(path: Path, record: type[T]) -> Artifact[T]:
-    """Read a JSONL artifact; a half-written last line (a killed writer) is left out, any other fault is refused."""
+def read_lines(path: Path, record: type[T], *, without: Sequence[str] = ()) -> Artifact[T]:
+    """Read a JSONL artifact; a half-written last line (a killed writer) is left out, any other fault is refused.
+
+    The fields named in `without` are read as None: token ids of many samples take more memory than all the rest.
+    """
     lines = _complete_lines(_read(path))
     header = _header(path, lines[0]) if lines else None
     if header is None:
         raise Refusal(f"{path}: empty or cut in its first line; remove it and run `{_again(path)}`")
     adapter = _adapter(record)
-    records = [_decode(path, number, line, adapter) for number, line in enumerate(lines[1:], 2) if line.strip()]
+    blank = dict.fromkeys(without)
+    records = [_decode(path, number, line, adapter, blank) for number, line in enumerate(lines[1:], 2) if line.strip()]
     return Artifact(path, header, records)
+
+
+def ends_cut(path: Path) -> bool:
+    """Tell whether the last line of a JSONL artifact is half written, as a killed writer leaves it."""
+    data = _read(path)
+    return bool(data) and not data.endswith(b"\n") and len(_complete_lines(data)) == data.count(b"\n")
 
 
 def read_json(path: Path, record: type[T]) -> Artifact[T]:
@@ -211,9 +221,12 @@ def shell_line(verb: str, run_dir: Path, *options: str) -> str:
     return shlex.join(["finetune", verb, str(run_dir), *options])
 
 
-def _decode(path: Path, number: int, line: bytes, adapter: TypeAdapter[T]) -> T:
+def _decode(path: Path, number: int, line: bytes, adapter: TypeAdapter[T], blank: Mapping[str, None]) -> T:
     try:
-        return adapter.validate_python(json.loads(line))
+        body = json.loads(line)
+        if blank and isinstance(body, dict):
+            body.update(blank)
+        return adapter.validate_python(body)
     except (ValueError, RecursionError) as error:
         raise Refusal(
             f"{path}:{number}: not a record of this file ({_first_line(error)}); restore the line or remove it"

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
 VERBS: Mapping[str, tuple[str, str]] = {  # help lives here, so that --help imports no command
     "new": ("llm_finetuning.commands.new", "Write a commented brief for a method"),
+    "audit": ("llm_finetuning.commands.audit", "Find the data set's faults before sampling"),
     "sample": ("llm_finetuning.commands.sample", "Sample completions of the base model"),
     "score": ("llm_finetuning.commands.score", "Score the samples as the trainer will"),
+    "probe": ("llm_finetuning.commands.probe", "Attack the reward, and try right work in other forms"),
     "review": ("llm_finetuning.commands.review", "Read samples and label them"),
     "gate": ("llm_finetuning.commands.gate", "Decide whether the reward may be trained on"),
+    "preflight": ("llm_finetuning.commands.preflight", "Try on this machine what training needs"),
     "status": ("llm_finetuning.commands.status", "Show where a run stands and the next command"),
     "demo": ("llm_finetuning.commands.demo", "Walk the road once on a real model and a wrong reward"),
 }

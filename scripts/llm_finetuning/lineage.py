@@ -1,14 +1,15 @@
 """What each artifact of a run was made from, as digests of what is there now."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from llm_finetuning import artifact, dataset, trl_options
 from llm_finetuning.brief import FILE_NAME, LoadedBrief
 from llm_finetuning.errors import Refusal
+from llm_finetuning.findings.readings import standing_labels
 from llm_finetuning.rewards import composition
-from llm_finetuning.stages.gate import standing_labels
-from llm_finetuning.types import Label, Sample, Score
+from llm_finetuning.types import AuditReport, GateReport, Label, ProbeReport, Sample, Score
 
 OBJECTIVE_OPTIONS = ("scale_rewards", "multi_objective_aggregation")
 """Options of `training` that turn rewards into advantages."""
@@ -53,6 +54,50 @@ def model_digest(loaded: LoadedBrief) -> dict[str, str]:
     }
 
 
+AUDITED_SAMPLING = ("num_generations", "max_completion_length", "chat_template_kwargs", "engine")
+AUDITED_TRAINING = (
+    *trl_options.BATCH_OPTIONS,
+    "remove_unused_columns",
+    "mask_truncated_completions",
+    "use_vllm",
+    "vllm_max_model_length",
+)
+"""Options of the brief that decide what the audit finds."""
+
+
+def of_audit(loaded: LoadedBrief) -> dict[str, str]:
+    """Return what `audit.json` depends on, held-out rows included."""
+    sampling = loaded.brief.sampling.model_dump(mode="json")
+    options = {
+        **{key: sampling[key] for key in AUDITED_SAMPLING},
+        **{key: loaded.brief.training.get(key) for key in AUDITED_TRAINING},
+    }
+    return {
+        **brief_part(loaded, "model", "method", "dataset", "rewards", "hardware"),
+        f"options of {FILE_NAME} that the audit reads": artifact.digest_value(options),
+        **dataset_digest(loaded),
+        **model_digest(loaded),
+        **composition.source_digests(loaded),
+        "held-out rows": artifact.digest_value(
+            dataset_digest(held_out(loaded)) if loaded.brief.dataset.evaluation is not None else None
+        ),
+    }
+
+
+def held_out(loaded: LoadedBrief) -> LoadedBrief:
+    """Return the brief with its held-out rows in the data set's place; the caller knows that some are named."""
+    dataset_brief = loaded.brief.dataset.model_copy(update={"path": loaded.brief.dataset.evaluation})
+    return LoadedBrief(loaded.brief.model_copy(update={"dataset": dataset_brief}), loaded.run_dir)
+
+
+def current_audit(loaded: LoadedBrief) -> AuditReport:
+    """Return what the audit found in the data set, or refuse if it is stale."""
+    path = loaded.run_dir / "audit.json"
+    found = artifact.read_json(path, AuditReport)
+    artifact.check_parents(path, found.header, of_audit(loaded))
+    return found.records[0]
+
+
 def of_samples(loaded: LoadedBrief) -> dict[str, str]:
     """Return what `samples.jsonl` depends on."""
     parts = brief_part(loaded, "model", "dataset", "sampling")
@@ -79,6 +124,15 @@ def of_scores(loaded: LoadedBrief) -> dict[str, str]:
     }
 
 
+def of_probe(loaded: LoadedBrief) -> dict[str, str]:
+    """Return what `probe.json` depends on."""
+    return {
+        **of_scores(loaded),
+        **brief_part(loaded, "model", "dataset", "sampling"),
+        "scores.jsonl": artifact.digest_file(loaded.run_dir / "scores.jsonl"),
+    }
+
+
 PERSONS, DEMO_READER = "persons", "persons and the demo's program"
 """Whose labels a gate counted; part of the fingerprint, so that a demo's answer is no other run's."""
 
@@ -90,19 +144,46 @@ def of_gate(loaded: LoadedBrief, *, readers: str = PERSONS) -> dict[str, str]:
         **of_scores(loaded),
         **brief_part(loaded, "method", "gate"),
         "scores.jsonl": artifact.digest_file(loaded.run_dir / "scores.jsonl"),
+        "audit.json": _digest_or_absent(loaded.run_dir / "audit.json"),
+        "probe.json": _digest_or_absent(loaded.run_dir / "probe.json"),
         "labels.jsonl": _digest_or_absent(loaded.run_dir / "labels.jsonl"),
         "readers": readers,
     }
+
+
+def open_gate(loaded: LoadedBrief) -> GateReport:
+    """Return the gate's report where the run may go on; refuses with the verb to run where it may not.
+
+    It may where the gate is open, or a person overrode it, and all that was judged is still there as it was. A demo's
+    answer opens nothing.
+    """
+    path = loaded.run_dir / "gate.json"
+    found = artifact.read_json(path, GateReport)
+    report, readers = found.records[0], found.header.parents.get("readers", "")
+    again = artifact.shell_line("gate", loaded.run_dir)
+    artifact.check_parents(path, found.header, of_gate(loaded, readers=readers))
+    if readers != PERSONS:
+        raise Refusal(f"{path}: counts for the demo alone; let a person read, then run `{again}`")
+    if artifact.digest_value(found.header.parents) != report.fingerprint:
+        raise Refusal(f"{path}: its fingerprint is not that of what it names; run `{again}`")
+    if report.verdict != "open" and not is_overridden(report):
+        raise Refusal(f"{path}: the gate is not open ({report.verdict}): {report.next_action}")
+    return report
+
+
+def is_overridden(report: GateReport) -> bool:
+    """Tell whether a person's override speaks of the state that this report judged."""
+    return any(override.fingerprint == report.fingerprint for override in report.overrides)
 
 
 def _digest_or_absent(path: Path) -> str:
     return artifact.digest_file(path) if path.exists() else "absent"
 
 
-def complete_samples(loaded: LoadedBrief) -> artifact.Artifact[Sample]:
-    """Return the samples, or refuse if they are stale or not all there."""
+def complete_samples(loaded: LoadedBrief, *, without: Sequence[str] = ()) -> artifact.Artifact[Sample]:
+    """Return the samples (the fields named in `without` as None), or refuse if they are stale or not all there."""
     path = loaded.run_dir / "samples.jsonl"
-    found = artifact.read_lines(path, Sample)
+    found = artifact.read_lines(path, Sample, without=without)
     artifact.check_parents(path, found.header, of_samples(loaded))
     expected = found.header.settings.get("expected")
     if not isinstance(expected, int) or expected < 1:
@@ -134,6 +215,14 @@ def current_scores(loaded: LoadedBrief, samples: list[Sample]) -> list[Score]:
         again = artifact.shell_line("score", loaded.run_dir)
         raise Refusal(f"{path}: does not hold one score for each sample; run `{again}`")
     return scores.records
+
+
+def current_probe(loaded: LoadedBrief) -> ProbeReport:
+    """Return what the reward did under attack, or refuse if it is stale."""
+    path = loaded.run_dir / "probe.json"
+    found = artifact.read_json(path, ProbeReport)
+    artifact.check_parents(path, found.header, of_probe(loaded))
+    return found.records[0]
 
 
 def labels(loaded: LoadedBrief) -> list[Label]:

@@ -18,15 +18,18 @@ class Stage:
 
 STAGES: tuple[Stage, ...] = (
     Stage(verb="new", reads=(), writes="brief.yaml", schema=None),
+    Stage(verb="audit", reads=("brief.yaml",), writes="audit.json", schema="audit/1"),
     Stage(verb="sample", reads=("brief.yaml",), writes="samples.jsonl", schema="samples/1"),
     Stage(verb="score", reads=("brief.yaml", "samples.jsonl"), writes="scores.jsonl", schema="scores/1"),
+    Stage(verb="probe", reads=("brief.yaml", "samples.jsonl", "scores.jsonl"), writes="probe.json", schema="probe/1"),
     Stage(verb="review", reads=("samples.jsonl",), writes="labels.jsonl", schema="labels/1"),
     Stage(
         verb="gate",
-        reads=("brief.yaml", "samples.jsonl", "scores.jsonl", "labels.jsonl"),
+        reads=("brief.yaml", "audit.json", "samples.jsonl", "scores.jsonl", "probe.json", "labels.jsonl"),
         writes="gate.json",
         schema="gate/1",
     ),
+    Stage(verb="preflight", reads=("brief.yaml",), writes="env-report.json", schema="env-report/1"),
 )
 
 

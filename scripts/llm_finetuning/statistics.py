@@ -3,7 +3,8 @@
 Sources: Wilson (1927) for a share, with Brown, Cai and DasGupta (2001) for when to use it; Clopper and Pearson (1934)
 for counts of none and of all; Korn and Graubard (1998) for shares of a sample drawn with unequal chances; Fleiss, Cohen
 and Everitt (1969) for the variance of Cohen's kappa (Cohen 1960); Hoeffding (1948) for the unbiased estimate of how
-often a subset of a group is of one value.
+often a subset of a group is of one value; Skellam (1948) for successes whose chance differs from prompt to prompt;
+David and Nagaraja (2003), section 7.1, for a quantile's interval from order statistics.
 """
 
 import math
@@ -13,6 +14,8 @@ from collections.abc import Hashable, Sequence
 from llm_finetuning.types import Estimate, Rate
 
 Z_95 = 1.959963984540054  # 97.5% point of the normal distribution
+
+_CERTAIN = 1e9  # an effective number beyond which an interval is a point to any reader
 
 
 def rate(hits: int, n: int) -> Rate:
@@ -69,6 +72,113 @@ def _variance(hits: int, n: int) -> float:
 
 def _unread(size: int, n: int) -> float:
     return max(0, size - n) / max(1, size - 1)
+
+
+def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate:
+    """Return the share over completions that come in groups of one prompt each; a cluster is (hits, n).
+
+    Completions of one prompt resemble each other, so they tell less than as many prompts would. The interval is
+    Wilson's at the effective sample size that the clustered variance gives, at most the number of completions; where
+    nothing differs (none, or all) it is the exact one at the number of prompts, as if a prompt told only once.
+    """
+    known = [(hits, n) for hits, n in clusters if n > 0]
+    total = sum(n for _, n in known)
+    if not known:
+        return Estimate(value=0.0, low=0.0, high=1.0, n=0)
+    share = sum(hits for hits, _ in known) / total
+    count = len(known)
+    if count == 1 or share in (0.0, 1.0):
+        low, high = _interval(share, count)
+        return Estimate(value=share, low=low, high=high, n=total)
+    variance = count / (count - 1) * sum((hits - share * n) ** 2 for hits, n in known) / total**2
+    effective = min(share * (1 - share) / variance, total) if variance > 0 else total
+    low, high = _interval(share, effective)
+    return Estimate(value=share, low=low, high=high, n=total)
+
+
+def _interval(share: float, effective: float) -> tuple[float, float]:
+    """Return Wilson's interval at an effective sample size, and the exact one at its ends."""
+    if share in (0.0, 1.0):
+        bound = 0.025 ** (1 / effective)
+        return (bound if share else 0.0), (1.0 if share else 1 - bound)
+    return _wilson(share, effective)
+
+
+def quantile(values: Sequence[float], share: float) -> tuple[float, float | None, float | None]:
+    """Return a quantile with the ends of its 95% interval by order statistics; an end out of the sample is None.
+
+    Holds for any distribution. Values that were cut (censored) may stand in as infinity.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    value = ordered[min(n, max(1, math.ceil(share * n - 1e-9))) - 1]
+    below = _binomial_quantile(0.025, n, share)
+    above = _binomial_quantile(0.975, n, share) + 1
+    return value, (ordered[below - 1] if below >= 1 else None), (ordered[above - 1] if above <= n else None)
+
+
+def _binomial_quantile(level: float, n: int, share: float) -> int:
+    """Return the smallest count whose cumulated chance reaches `level`."""
+    total = 0.0
+    spread = 12 * math.sqrt(n * share * (1 - share)) + 12
+    first = max(0, int(n * share - spread))  # what lies further below adds less than rounding does
+    for count in range(first, n + 1):
+        logarithm = math.lgamma(n + 1) - math.lgamma(count + 1) - math.lgamma(n - count + 1)
+        total += math.exp(logarithm + count * math.log(share) + (n - count) * math.log1p(-share))
+        if total >= level:
+            return count
+    return n
+
+
+def predicted_mixed(groups: Sequence[tuple[int, int]], size: int) -> Estimate:
+    """Return the share of groups of `size` that will hold both successes and failures, for any size.
+
+    A group is (successes, completions) of one prompt. Success is taken as beta distributed over prompts, fitted by
+    moments, so that prompts that always or never succeed stay without a signal however large the group; the interval
+    is the jackknife's over prompts.
+    """
+    known = [(hits, n) for hits, n in groups if n > 0]
+    if not known:
+        return Estimate(value=0.0, low=0.0, high=1.0, n=0)
+    value = _mixed_over_prompts(known, size)
+    count = len(known)
+    if count < 3 or value <= 0 or value >= 1:  # noqa: PLR2004  nothing to leave out, or nothing that differs
+        low, high = _interval(min(1.0, max(0.0, value)), count)
+        return Estimate(value=value, low=min(low, value), high=max(high, value), n=count)
+    kinds = Counter(known)
+    without = {kind: _mixed_over_prompts(list((kinds - Counter([kind])).elements()), size) for kind in kinds}
+    middle = sum(without[kind] * times for kind, times in kinds.items()) / count
+    variance = (count - 1) / count * sum((without[kind] - middle) ** 2 * times for kind, times in kinds.items())
+    low, high = _interval(value, min(value * (1 - value) / variance, _CERTAIN) if variance > 0 else count)
+    return Estimate(value=value, low=low, high=high, n=count)
+
+
+def intraclass(groups: Sequence[tuple[int, int]]) -> float:
+    """Return how much completions of one prompt resemble each other, in 0..1: the analysis of variance's estimate."""
+    known = [(hits, n) for hits, n in groups if n > 0]
+    total, count = sum(n for _, n in known), len(known)
+    if count < 2 or total <= count:  # noqa: PLR2004  one prompt, or one completion each: nothing to compare
+        return 0.0
+    share = sum(hits for hits, _ in known) / total
+    between = sum(n * (hits / n - share) ** 2 for hits, n in known) / (count - 1)
+    within = sum(hits * (1 - hits / n) for hits, n in known) / (total - count)
+    usual = (total - sum(n * n for _, n in known) / total) / (count - 1)
+    spread = between + (usual - 1) * within
+    return min(1.0, max(0.0, (between - within) / spread)) if spread > 0 else 0.0
+
+
+def _mixed_over_prompts(groups: Sequence[tuple[int, int]], size: int) -> float:
+    share = sum(hits for hits, _ in groups) / sum(n for _, n in groups)
+    alike = intraclass(groups)
+    return 1 - _all_same(share, alike, size) - _all_same(1 - share, alike, size)
+
+
+def _all_same(share: float, alike: float, size: int) -> float:
+    """Return the chance that all of `size` are successes when success is beta distributed with this mean."""
+    chance = 1.0
+    for place in range(size):
+        chance *= (share * (1 - alike) + place * alike) / (1 - alike + place * alike) if place or alike < 1 else share
+    return chance
 
 
 def kappa(both: int, first_only: int, second_only: int, neither: int) -> Estimate | None:

@@ -134,6 +134,7 @@ class Finding:
     text: str  # one line: what, with n and interval
     next_action: str | None  # what to do about it, in the imperative
     rate: Rate | None = None
+    estimate: Estimate | None = None  # where it is no plain share of what was counted
     sample_ids: list[str] = field(default_factory=list)
     data_rows: list[int] = field(default_factory=list)  # rows of the dataset that it speaks of, from 1
 
@@ -156,7 +157,8 @@ class Disagreement:
 class AuditReport:
     """The dataset's faults before anything is sampled."""
 
-    findings: list[Finding]
+    next_action: str
+    findings: list[Finding]  # what blocks comes first
     rows: int
     prompt_tokens: dict[str, int] | None  # min, median, p95 and max; None where no tokenizer could be asked
     notes: list[str]
@@ -178,6 +180,13 @@ class Probe:
     columns: dict[str, Any]
     completion: Text
     about: str  # what was done, in a few words
+    weighs: Literal["blocks", "warns"] = "blocks"  # warns: whether it should be paid depends on what was asked for
+    earns_at: float = 0.5  # share of the way from honest failure to honest success from which it counts as paid
+
+
+ProbeVerdict = Literal["held", "earned", "refused", "unscored", "raised"]
+"""`earned`: an exploit was paid. `refused`: right work was not. `unscored`: every reward abstained, or there is no
+honest work to compare with. `raised`: TRL would die of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,19 +198,50 @@ class ProbeResult:
     reward: float | None  # weighted sum; None when every reward abstained
     failure: float | None  # the reward of honest failure on this prompt
     success: float | None  # the reward of honest success on this prompt
-    verdict: Literal["held", "earned", "refused", "unscored"]  # earned: an exploit was paid; refused: a variant was not
+    verdict: ProbeVerdict
+    fault: str | None = None  # what TRL would die of, and in which reward
+    differs: list[str] = field(default_factory=list)  # ways of calling that gave another value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HonestWork:
+    """What honest work on one prompt is paid, and the texts that show it."""
+
+    prompt_id: str
+    row: int
+    gold: str | None  # None where no gold column is known
+    form: str  # name of the form that right answers are written in
+    right: Text | None  # a right answer in it
+    wrong: Text | None  # a clearly wrong answer in it
+    success: float | None  # what the right one is paid; None where it is not scored
+    failure: float | None
+    empty: float | None  # what saying nothing is paid
+    problem: Literal["unpaid", "format_only", "unscored", "unknown"] | None  # None: right work is told from wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReport:
     """What the composed reward does under attack, family by family."""
 
+    verdict: Literal["held", "blocked", "insufficient-evidence"]
+    next_action: str
     findings: list[Finding]  # one a family that was tried, with its rate
+    honest: list[HonestWork]
     results: list[ProbeResult]
     notes: list[str]
 
 
 GateVerdict = Literal["open", "blocked", "insufficient-evidence"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A person's word that the run goes on though the gate did not open."""
+
+    by: str
+    reason: str
+    at: str  # ISO 8601, UTC
+    fingerprint: str  # of the state that it speaks of; it says nothing of another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +256,10 @@ class GateReport:
     success_threshold: float  # weighted reward from which a completion counts as a success
     fingerprint: str  # SHA-256 of everything the verdict depends on
     notes: list[str]
+    kappa: Estimate | None = None  # of reward and reader
+    signal: dict[str, Estimate] = field(default_factory=dict)  # size of a group -> share that will carry a signal
+    component_shares: dict[str, float] = field(default_factory=dict)  # of the variance of the sum within groups
+    overrides: list[Override] = field(default_factory=list)  # all that were ever made; one counts for its fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,18 @@ def test_wrong_reward_is_blocked_and_the_right_one_answered(
     assert {found["code"] for found in right["findings"]} & {"base-success", "never-succeeds", "always-succeeds"}
     assert "which counts in the demo alone" in wrong["notes"][0]
 
+    assert "probe-exploit-spraying" in {found["code"] for found in wrong["findings"] if found["weight"] == "blocks"}
+    assert not [
+        found for found in right["findings"] if found["weight"] == "blocks" and found["code"].startswith("probe-")
+    ]
+    assert "Read by a program, not by a person" in (folder / "gate.html").read_text("utf-8")
+    files = [
+        row["file"]
+        for row in json.loads(finetune("status", folder, "--json")[1])["artifacts"]
+        if row["state"] != "missing"
+    ]
+    assert {"audit.json", "probe.json", "labels.jsonl", "gate.json"} <= set(files)
+
     before = (folder / "samples.jsonl").read_bytes()
     code, out, _ = finetune("demo", folder, "--python", engine_python, "--json")
     assert [wrong["verdict"], right["verdict"]] == [gate["verdict"] for gate in json.loads(out)["gates"]]

@@ -20,6 +20,18 @@ def contains(completions, answer, **kwargs):
 """
 
 
+SOUND = """\
+from llm_finetuning.rewards.exact_answer import ExactAnswer
+
+inner = ExactAnswer(extract="last_number")
+
+
+def contains(completions, answer, **kwargs):
+    return inner(completions=completions, answer=answer)
+"""
+"""A person's own reward that holds under attack: a thin one over the library's."""
+
+
 def is_right(sample: Any) -> bool:
     text = sample.completion if isinstance(sample.completion, str) else sample.completion[0]["content"]
     return str(text).rstrip(".").endswith(f" {sample.columns['answer']}")
@@ -35,7 +47,7 @@ def with_reward(folder: Path, code: str) -> Path:
 def test_road_to_an_open_gate(run_dir: Path, finetune: Finetune) -> None:
     """Right reward, agreeing reader, some success: open, exit 0, and status says so."""
     samples = runs.write_samples(run_dir)
-    assert finetune("score", run_dir)[0] == 0
+    runs.examine(run_dir)
     labels = runs.write_labels_csv(run_dir, samples, is_right)
     assert finetune("review", run_dir, "--import", labels, "--reader", "ada")[0] == 0
     code, out, _ = finetune("gate", run_dir)
@@ -45,14 +57,14 @@ def test_road_to_an_open_gate(run_dir: Path, finetune: Finetune) -> None:
     report = artifact.read_json(run_dir / "gate.json", GateReport)
     assert report.records[0].verdict == "open"
     code, out, _ = finetune("status", run_dir)
-    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["done"] * 5 + ["missing"]
+    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["done"] * 7 + ["missing"]
     assert out.splitlines()[-1] == f"next: finetune preflight {run_dir}"
 
 
 def test_wrong_reward_is_blocked_with_its_disagreements(run_dir: Path, finetune: Finetune) -> None:
     """A reward that finds the gold anywhere pays what the reader rejects: exit 1, texts shown."""
     samples = runs.write_samples(with_reward(run_dir, CONTAINS))
-    finetune("score", run_dir)
+    runs.examine(run_dir)
     finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
     code, out, _ = finetune("gate", run_dir, "--json")
 
@@ -80,7 +92,7 @@ def test_chat_and_text_score_alike(tmp_path: Path, finetune: Finetune) -> None:
 def test_gate_without_labels_is_insufficient(run_dir: Path, finetune: Finetune) -> None:
     """Nobody read: exit 3, and the next action is to read."""
     runs.write_samples(run_dir)
-    finetune("score", run_dir)
+    runs.examine(run_dir)
     code, out, _ = finetune("gate", run_dir)
 
     assert code == 3
@@ -100,20 +112,23 @@ def test_gate_without_labels_is_insufficient(run_dir: Path, finetune: Finetune) 
         ),
         (
             lambda run: _edit(run / "brief.yaml", "model: some", "model: other"),
-            "model and dataset and sampling of brief.yaml changed",
+            "audit.json: model and method and dataset",
         ),
         (
             lambda run: _edit(run / "data.jsonl", "What is 1 + 0?", "What is 1 + 0 ?"),
             "data.jsonl changed since it was made",
         ),
-        (lambda run: _edit(run / "brief.yaml", "contains", "contains\n    weight: 2"), "rewards of brief.yaml changed"),
+        (
+            lambda run: _edit(run / "brief.yaml", "contains", "contains\n    weight: 2"),
+            "dataset and rewards and",
+        ),
         (lambda run: _edit(run / "samples.jsonl", "I say 2.", "I say 3."), "samples.jsonl changed since it was made"),
     ],
 )
 def test_any_change_closes_the_gate(run_dir: Path, finetune: Finetune, change: Any, words: str) -> None:
     """One changed character of a reward, a row, a setting or a sample: what was judged is not what is there."""
     samples = runs.write_samples(with_reward(run_dir, CONTAINS))
-    finetune("score", run_dir)
+    runs.examine(run_dir)
     finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
     finetune("gate", run_dir)
     change(run_dir)
@@ -133,11 +148,11 @@ def _edit(path: Path, old: str, new: str) -> None:
 def test_labels_survive_a_new_reward(run_dir: Path, finetune: Finetune) -> None:
     """What the reader saw did not change, so nothing has to be read again."""
     samples = runs.write_samples(with_reward(run_dir, CONTAINS))
-    finetune("score", run_dir)
+    runs.examine(run_dir)
     finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
     assert finetune("gate", run_dir)[0] == 1
     (run_dir / "brief.yaml").write_text(runs.BRIEF, "utf-8")
-    assert finetune("score", run_dir)[0] == 0
+    runs.examine(run_dir)
     assert finetune("gate", run_dir)[0] == 0
 
 
@@ -190,7 +205,7 @@ def test_value_that_cannot_be_trained_on_is_a_finding(
         f"def contains(completions, **kwargs):\n    return [{value} if '3' in text else 0.5 for text in completions]\n"
     )
     runs.write_samples(with_reward(run_dir, code))
-    assert finetune("score", run_dir)[0] == 0
+    runs.examine(run_dir)
     exit_code, out, _ = finetune("gate", run_dir, "--json")
 
     assert exit_code == 1
@@ -269,12 +284,8 @@ def test_review_needs_a_terminal(run_dir: Path, finetune: Finetune) -> None:
 
 def road(run_dir: Path, finetune: Finetune, code: str = "") -> list[Any]:
     """Take a run to an open gate and return its samples."""
-    right = code or (
-        "def contains(completions, answer, **kwargs):\n"
-        "    return [float(text.endswith(f' {gold}.') ) for text, gold in zip(completions, answer)]\n"
-    )
-    samples = runs.write_samples(with_reward(run_dir, right))
-    assert finetune("score", run_dir)[0] == 0
+    samples = runs.write_samples(with_reward(run_dir, code or SOUND))
+    runs.examine(run_dir)
     finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
     assert finetune("gate", run_dir)[0] == 0
     return samples
@@ -282,16 +293,11 @@ def road(run_dir: Path, finetune: Finetune, code: str = "") -> list[Any]:
 
 def test_neighbour_of_a_reward_closes_the_gate_too(run_dir: Path, finetune: Finetune) -> None:
     """A reward is also what it imports and what it reads."""
-    code = (
-        "import deep\n"
-        "def contains(completions, answer, **kwargs):\n"
-        "    return [deep.pay(text, gold) for text, gold in zip(completions, answer)]\n"
-    )
-    run_dir.joinpath("deep.py").write_text("import deeper\ndef pay(text, gold):\n    return deeper.pay(text, gold)\n")
-    pay = "def pay(text, gold):\n    return float(text.endswith(f' {gold}.'))\n"
-    run_dir.joinpath("deeper.py").write_text(pay)
+    code = "import deep\ndef contains(completions, answer, **kwargs):\n    return deep.pay(completions, answer)\n"
+    run_dir.joinpath("deep.py").write_text("import deeper\ndef pay(*given):\n    return deeper.contains(*given)\n")
+    run_dir.joinpath("deeper.py").write_text(SOUND)
     road(run_dir, finetune, code)
-    run_dir.joinpath("deeper.py").write_text("def pay(text, gold):\n    return 1.0\n")
+    run_dir.joinpath("deeper.py").write_text("def contains(completions, answer):\n    return [1.0] * len(answer)\n")
     exit_code, _, err = finetune("gate", run_dir)
 
     assert exit_code == 2
@@ -360,7 +366,7 @@ def test_label_written_while_the_gate_judges_is_not_passed_over(run_dir: Path, f
     late = f"with open({str(run_dir / 'labels.jsonl')!r}, 'a') as f: f.write({line!r} + chr(10))\n"
     code = (run_dir / "mine.py").read_text("utf-8") + "import os\nif os.environ.get('LATE'):\n    " + late
     (run_dir / "mine.py").write_text(code, "utf-8")
-    finetune("score", run_dir)
+    runs.examine(run_dir)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LATE", "1")
         exit_code, _, err = finetune("gate", run_dir)
@@ -390,7 +396,7 @@ def test_sum_that_is_a_little_below_counts(run_dir: Path, finetune: Finetune) ->
     head = runs.BRIEF.partition("rewards:")[0]
     tail = runs.BRIEF[runs.BRIEF.index("sampling:") :]
     (run_dir / "brief.yaml").write_text(head + "rewards:\n" + rewards + tail + "gate: {success: 1.0}\n")
-    finetune("score", run_dir)
+    runs.examine(run_dir)
     finetune("review", run_dir, "--import", runs.write_labels_csv(run_dir, samples, is_right), "--reader", "ada")
 
     assert finetune("gate", run_dir)[0] == 0
@@ -400,7 +406,7 @@ def test_threshold_out_of_reach_is_refused(run_dir: Path, finetune: Finetune) ->
     """A success that no completion can reach would read as: the model never succeeds."""
     runs.write_samples(run_dir)
     (run_dir / "brief.yaml").write_text(runs.BRIEF + "gate: {success: 7}\n")
-    finetune("score", run_dir)
+    runs.examine(run_dir)
     code, _, err = finetune("gate", run_dir)
 
     assert code == 2

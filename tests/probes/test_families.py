@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import broken_answers
 import broken_documents
@@ -10,6 +11,7 @@ import pytest
 import sound_rewards
 
 from llm_finetuning.commands import probe
+from llm_finetuning.probes import trial
 from llm_finetuning.sandbox import shared
 
 FILE_OF = {
@@ -20,7 +22,8 @@ FILE_OF = {
 }
 SOUND = [name for name, file in FILE_OF.items() if file == "sound_rewards"]
 BROKEN = [name for name, file in FILE_OF.items() if file != "sound_rewards"]
-PROGRAM_LIMIT = 80  # programs are run in processes of their own
+REPORTS: dict[str, Any] = {}
+PROGRAM_LIMIT = 40  # programs are run in processes of their own
 
 LIBRARY = {
     "sums": "- use: exact_answer\n    options: {extract: last_number}",
@@ -49,15 +52,29 @@ def no_pool_is_left() -> Iterator[None]:
     shared.close_all()
 
 
-def report_on(folder: Path, task: str, rewards: str, *, chat: bool = False) -> probe.Any:
+def report_on_file(folder: Path, name: str) -> Any:
+    """Return the report on one of these rewards, made once: the fault and its name are asked for by two tests."""
+    if name not in REPORTS:
+        REPORTS[name] = report_on(folder, name.partition("__")[0], f"- file: {FILE_OF[name]}.py:{name}")
+    return REPORTS[name]
+
+
+def report_on(folder: Path, task: str, rewards: str, *, chat: bool = False) -> Any:
     run_dir = probe_runs.scored_run(folder / "run", task, f"  {rewards}", chat=chat)
     return probe.run(run_dir, limit=PROGRAM_LIMIT if task == "programs" else None)
+
+
+@pytest.fixture(autouse=True)
+def an_endless_call_is_cut_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten seconds would be waited for again and again."""
+    monkeypatch.setattr(trial, "CPU_LIMIT_S", 1.0)
+    monkeypatch.setattr(trial, "CPU_LIMIT_AGAIN_S", 0.1)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_rewards_are_blocked(name: str, tmp_path: Path) -> None:
     """Each of these faults is found without a label, and something to do about it is said."""
-    report = report_on(tmp_path, name.partition("__")[0], f"- file: {FILE_OF[name]}.py:{name}")
+    report = report_on_file(tmp_path, name)
     assert report.verdict == "blocked"
     assert all(finding.next_action for finding in report.findings if finding.weight == "blocks")
 
@@ -65,7 +82,7 @@ def test_broken_rewards_are_blocked(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_rewards_hold(name: str, tmp_path: Path) -> None:
     """Nothing blocks a reward that pays right answers and no others, strict, partial, negative or length-minded."""
-    report = report_on(tmp_path, name.partition("__")[0], f"- file: {FILE_OF[name]}.py:{name}")
+    report = report_on_file(tmp_path, name)
     assert report.verdict == "held", [finding.text for finding in report.findings if finding.weight == "blocks"]
 
 
@@ -106,5 +123,5 @@ CODES = {
 @pytest.mark.parametrize(("name", "code"), CODES.items())
 def test_the_finding_names_the_fault(name: str, code: str, tmp_path: Path) -> None:
     """The fault is blocked by the family that is about it, not by chance."""
-    report = report_on(tmp_path, name.partition("__")[0], f"- file: {FILE_OF[name]}.py:{name}")
+    report = report_on_file(tmp_path, name)
     assert code in {finding.code for finding in report.findings if finding.weight == "blocks"}

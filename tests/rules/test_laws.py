@@ -39,12 +39,17 @@ def room(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0]
 
 
-def test_stages_import_types_and_statistics_and_nothing_else_of_ours() -> None:
-    """A stage is a pure function of records: no stage imports another, or a path, or a command."""
-    pure = ("llm_finetuning.types.", "llm_finetuning.statistics.")
-    for path in (PACKAGE / "stages").glob("*.py"):
-        ours = {name for name in imports(path) if name.startswith("llm_finetuning")}
-        assert all(name.startswith(pure) for name in ours), (path.name, ours)
+def test_stages_and_findings_import_pure_rooms_and_nothing_else_of_ours() -> None:
+    """A stage is a pure function of records: no stage imports another, or a path, or a command.
+
+    `findings/` holds what the gate can find, one file a question, under the same law.
+    """
+    pure = ("llm_finetuning.types.", "llm_finetuning.statistics.", "llm_finetuning.findings.")
+    also = ("llm_finetuning.findings", "llm_finetuning.statistics")  # `from llm_finetuning import statistics`
+    for room_name in ("stages", "findings"):
+        for path in (PACKAGE / room_name).glob("*.py"):
+            ours = {name for name in imports(path) if name.startswith("llm_finetuning")}
+            assert all(name.startswith(pure) or name in also for name in ours), (path.name, ours)
 
 
 def test_heavy_libraries_are_imported_in_engines_and_templates_alone() -> None:
@@ -85,7 +90,7 @@ def test_every_artifact_has_one_writer() -> None:
         text = path.read_text("utf-8")
         if path.name != "artifact.py" and "artifact.header_for(" in text:
             (stage,) = [stage for stage in pipeline.STAGES if stage.verb == path.stem]
-            assert {stage.writes} == set(re.findall(r'\bpath = loaded\.run_dir / "([\w.]+)"', text)), path
+            assert {stage.writes} == set(re.findall(r'\bpath = loaded\.run_dir / "([\w.-]+)"', text)), path
 
 
 def test_stages_read_only_what_was_written_before() -> None:

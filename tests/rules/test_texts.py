@@ -1,5 +1,6 @@
 """What skills, commands and documentation show is true: links lead somewhere, commands parse, code runs."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -8,9 +9,9 @@ import click
 import pytest
 from ruamel.yaml import YAML
 
-from llm_finetuning import brief
+from llm_finetuning import brief, findings
 from llm_finetuning.cli import VERBS, _group
-from llm_finetuning.stages import gate
+from llm_finetuning.findings import agreement, values
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = sorted(
@@ -96,14 +97,31 @@ def test_frontmatter_is_complete(path: Path) -> None:
         assert front["name"] == path.parent.name
 
 
+def finding_codes(path: Path) -> set[str]:
+    """Return the codes that a module gives to findings: every text within a `code=` argument.
+
+    A code that is put together is given by the texts of the module that complete it.
+    """
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding":
+            (code,) = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+            if isinstance(code, ast.Constant | ast.IfExp):
+                found |= {str(part.value) for part in ast.walk(code) if isinstance(part, ast.Constant)}
+    return found
+
+
 def test_every_finding_of_the_gate_is_explained() -> None:
-    """The codes in the reference are those in the code."""
+    """The codes in the reference are those in the code; what audit and probes found is explained as a whole."""
     text = (ROOT / "skills/grpo-rlvr-training/references/gate-findings.md").read_text("utf-8")
-    source = Path(gate.__file__).read_text("utf-8")
-    codes = set(re.findall(r'code="([a-z-]+)"', source)) | {"never-succeeds", "always-succeeds", "base-success"}
-    codes |= {"false-pass", "false-fail", "reward-nan", "reward-infinite", "reward-unstable", "reward-out-of-range"}
+    codes = set().union(*map(finding_codes, Path(findings.__file__).parent.glob("*.py")))
+    codes |= {f"reward-{fault.replace('_', '-')}" for fault in values._FAULTS}
+    codes |= {kind.replace("_", "-") for kind, _, _ in agreement._KINDS}
+    codes |= {"audit", "probe"}  # the two summaries; `audit-...` and `probe-...` carry the codes of those verbs
     explained = set(re.findall(r"^\| `([a-z-]+)`", text, re.MULTILINE))
     assert codes == explained
+    assert "`audit-...`" in text
+    assert "`probe-...`" in text
 
 
 def test_free_verbs_alone_are_pre_approved() -> None:

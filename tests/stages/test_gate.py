@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from llm_finetuning.stages import gate as stage
-from llm_finetuning.types import GateReport, Label, RewardValue, Sample, Score
+from llm_finetuning.types import Finding, GateReport, Label, Override, RewardValue, Sample, Score
 
 RULE = stage.Rule(success=0.5)
 N_PROMPTS, G = 16, 4
@@ -26,7 +26,7 @@ def samples() -> list[Sample]:
                     index=0 if low else index,
                     prompt="p",
                     columns={"answer": "1"},
-                    completion=f"text {index}",
+                    completion=f"text {'abcde'[index]}",
                     completion_ids=[1],
                     tokens=10 + index,
                     finish_reason="stop",
@@ -82,6 +82,10 @@ def judge(
     return stage.judge(made, scores, labels, seen, rule=rule, fingerprint="f")
 
 
+def said(report: GateReport, code: str) -> str:
+    return next(finding.text for finding in report.findings if finding.code == code)
+
+
 def weights(report: GateReport) -> dict[str, str]:
     return {finding.code: finding.weight for finding in report.findings if finding.weight != "fine"}
 
@@ -102,7 +106,7 @@ def test_one_paid_but_rejected_completion_blocks() -> None:
 
     assert ("blocked", {"false-pass": "blocks"}) == (report.verdict, weights(report))
     (found,) = report.disagreements
-    assert ("3/1", "false_pass", 1.0, "text 1") == (found.sample_id, found.kind, found.reward, found.completion)
+    assert ("3/1", "false_pass", 1.0, "text b") == (found.sample_id, found.kind, found.reward, found.completion)
     assert "fix the reward: read 3/1" == report.next_action
 
 
@@ -127,7 +131,10 @@ def test_labels_of_what_is_no_longer_there_do_not_count() -> None:
     report = judge(stale=True)
 
     assert "insufficient-evidence" == report.verdict
-    assert "60 labels do not count" in report.notes[0]
+    assert weights(report)["labels-set-aside"] == "warns"
+    assert "60 labels do not count, and are kept: the samples of 0 are gone, 60 saw another prompt" in said(
+        report, "labels-set-aside"
+    )
 
 
 def test_program_labels_count_in_the_demo_alone() -> None:
@@ -171,7 +178,7 @@ def test_constant_groups_block_though_the_pooled_spread_is_wide() -> None:
     report = judge(pays=lambda sample: float(sample.row % 2), accepts=lambda sample: sample.row % 2 == 1)
 
     assert {"groups-with-signal": "blocks"} == weights(report)
-    assert "raise `num_generations`" in report.next_action
+    assert report.next_action.startswith("filter prompts that always or never succeed")
 
 
 def test_cut_completions_block_and_ask_for_a_cap() -> None:
@@ -181,7 +188,8 @@ def test_cut_completions_block_and_ask_for_a_cap() -> None:
     )
 
     assert {"truncated": "blocks"} == weights(report)
-    assert "raise `max_completion_length`" in report.next_action
+    assert "raise `max_completion_length` to 40 and sample again" in report.next_action
+    assert "the cap that 95% need is unknown" in said(report, "truncated")
 
 
 def test_all_cut_points_at_the_end_token_first() -> None:
@@ -189,6 +197,7 @@ def test_all_cut_points_at_the_end_token_first() -> None:
     report = judge(change=lambda sample: dataclasses.replace(sample, finish_reason="length"))
 
     assert "check the end token first" in report.next_action
+    assert weights(report) == {"never-ends": "blocks"}
 
 
 def test_unscored_completions_above_the_share_block_and_name_rows() -> None:
@@ -284,11 +293,13 @@ def test_a_changed_mind_counts_as_the_last_word() -> None:
 
 
 def test_each_reader_is_heard() -> None:
-    """One reader's agreement does not cover another's disagreement, and two readers of one sample count once."""
+    """Readers who differ leave a sample unresolved, which blocks; two who agree on one sample count once."""
     report = judged_with(lambda labels: [relabel(labels[1], verdict="reject", reader="bob"), *labels])
     doubled = judged_with(lambda labels: [label for one in labels[:45] for label in (one, relabel(one, reader="bob"))])
 
-    assert [found.sample_id for found in report.disagreements] == ["0/1"]
+    assert weights(report) == {"readers-disagree": "blocks"}
+    assert report.next_action == "let the readers settle 0/1: each labels it again, the last label stands"
+    assert (report.disagreements, report.agreement["contested"]) == ([], 1)
     assert doubled.verdict == "insufficient-evidence"
 
 
@@ -403,3 +414,51 @@ def test_fault_at_low_temperature_blocks_too() -> None:
     ]
     report = stage.judge(samples(), scores, [], {}, rule=RULE, fingerprint="f")
     assert weights(report)["reward-nan"] == "blocks"
+
+
+@pytest.mark.parametrize(
+    ("codes", "first"),
+    [
+        (
+            ["labels", "truncated", "groups-with-signal", "false-pass", "probe-exploit-echo", "unscored", "reward-nan"],
+            6,
+        ),
+        (["labels", "truncated", "groups-with-signal", "false-pass", "probe-exploit-echo", "unscored"], 5),
+        (["false-fail", "probe-exploit-echo", "audit-gold-empty"], 2),
+        (["false-fail", "probe-exploit-echo", "probe-gold-unpaid"], 2),
+        (["labels", "truncated", "never-succeeds", "readers-disagree", "probe-variant-fences"], 4),
+        (["never-succeeds", "groups-with-signal", "readers-disagree"], 2),
+        (["labels", "truncated", "groups-with-signal"], 2),
+        (["labels", "truncated"], 1),
+        (["never-succeeds", "truncated"], 1),  # what was cut off never finished, which is why nothing succeeds
+        (["never-succeeds", "never-ends", "false-pass"], 2),
+        (["always-succeeds", "truncated"], 0),
+        (["labels"], 0),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, list) else str(value),
+)
+def test_the_next_action_is_that_of_the_first_cause(codes: list[str], first: int) -> None:
+    """A broken reward explains the numbers after it; more reading comes last."""
+    findings = [Finding(code=code, weight="blocks", text="", next_action=code) for code in codes]
+
+    assert stage.verdict_of(findings) == ("blocked", codes[first])
+
+
+def test_what_blocks_speaks_before_what_is_wanting() -> None:
+    """Within one cause; and one thing that blocks makes the verdict."""
+    findings = [
+        Finding(code="probe-honest-unknown", weight="insufficient", text="", next_action="name the gold"),
+        Finding(code="probe-exploit-echo", weight="blocks", text="", next_action="stop paying"),
+    ]
+
+    assert stage.verdict_of(findings) == ("blocked", "stop paying")
+    assert stage.verdict_of(findings[:1]) == ("insufficient-evidence", "name the gold")
+    assert stage.verdict_of([])[0] == "open"
+
+
+def test_an_override_counts_for_its_own_state_alone() -> None:
+    """It is shown for ever, and says whether it still speaks of what is there."""
+    made = Override(by="ada", reason="known", at="2026-01-01T00:00:00+00:00", fingerprint="f")
+
+    assert stage.override_notes([made], "f") == ["overridden by ada on 2026-01-01T00:00:00+00:00: known"]
+    assert stage.override_notes([made], "g")[0].endswith("it counts no more")

@@ -51,23 +51,29 @@ def command(run_dir: Path, python: str | None, as_json: bool) -> int:
 
 def run(run_dir: Path, *, python: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """Play the demo and return its facts and the lines that show them."""
-    from llm_finetuning.commands import gate, review, sample, score
+    from llm_finetuning.commands import audit, gate, probe, review, sample, score
 
     _check_folder(run_dir)
     model = _model(python)
     _write_data(run_dir)
     _write_brief(run_dir, model, WRONG)
-    console.note(f"\n1. sample the base model (brief: {run_dir / 'brief.yaml'})")
+    console.note(f"\n1. audit the data set (brief: {run_dir / 'brief.yaml'})")
+    audit.run(run_dir, python=python)
+    console.note("\n2. sample the base model")
     sampled = sample.run(run_dir, python=python)
-    console.note("\n2. score with a reward that pays when the gold number stands anywhere in the text")
+    console.note("\n3. score with a reward that pays when the gold number stands anywhere in the text, and attack it")
     score.run(run_dir)
-    console.note("\n3. read: a program that knows the sums, named oracle, stands in for a person")
+    attacked = probe.run(run_dir)
+    console.note(f"probe: {attacked.verdict}; {attacked.next_action}")
+    console.note("\n4. read: a program that knows the sums, named oracle, stands in for a person")
     review.add_labels(run_dir, _label_as_oracle)
     blocked = gate.run(run_dir, program_labels_count=True)
-    console.note("\n" + "\n".join(gate.lines_of(blocked, run_dir)[:-2]))
-    console.note("\n4. mend the reward: the last number of the text has to be the gold; score and ask again")
+    console.note("\n" + "\n".join(gate.lines_of(blocked, run_dir)[:-3]))
+    console.note("\n5. mend the reward: the last number of the text has to be the gold; score, attack and ask again")
     _write_brief(run_dir, model, RIGHT)
+    audit.run(run_dir, python=python)
     score.run(run_dir)
+    probe.run(run_dir)
     answered = gate.run(run_dir, program_labels_count=True)
     reports = {"contains_gold (wrong)": blocked, "exact_answer (right)": answered}
     facts = {
@@ -185,6 +191,6 @@ def _table(reports: "dict[str, GateReport]", run_dir: Path) -> list[str]:
         "",
         f"the gate's answer under the right reward: {last.verdict}: {last.next_action}",
         "reader: a program that knows the sums (oracle); your own runs are read by a person",
-        f"everything is in {run_dir}; `finetune status {run_dir}` shows it",
+        f"everything is in {run_dir}; `finetune status {run_dir}` shows it, {run_dir / 'gate.html'} in a browser",
         "next: finetune new my-run",
     ]

@@ -1,0 +1,39 @@
+"""How findings say numbers and texts."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from llm_finetuning.types import Estimate, Rate, Text
+
+SHOWN = 10  # of a list in one line
+
+
+def rate_words(found: Rate) -> str:
+    """Return a rate as `3 of 60 (5%, 95% interval 2% to 14%)`."""
+    share = found.hits / found.n if found.n else 0.0
+    return f"{found.hits} of {found.n} ({share:.0%}, 95% interval {found.low:.0%} to {found.high:.0%})"
+
+
+def share_words(found: Estimate) -> str:
+    """Return an estimated share as `5% (95% interval 2% to 14%)`."""
+    return f"{found.value:.0%} (95% interval {found.low:.0%} to {found.high:.0%})"
+
+
+def listed(names: Iterable[object], shown: int = SHOWN) -> str:
+    """Return names with commas, the first few of many."""
+    words = [str(name) for name in islice(names, shown + 1)]
+    return ", ".join(words[:shown]) + (", ..." if len(words) > shown else "")
+
+
+def text_of(text: Text) -> str:
+    """Return a prompt or completion as one text; chat messages are marked with their role where there are several."""
+    if isinstance(text, str):
+        return text
+    if len(text) == 1:
+        return str(text[0].get("content") or "")
+    return "\n".join(f"[{message.get('role')}] {message.get('content') or ''}" for message in text)
+
+
+def rows_words(rows: Sequence[int]) -> str:
+    """Return rows of the data set as ` (data set rows 1, 5)`; nothing for none."""
+    return f" (data set rows {listed(sorted(set(rows)))})" if rows else ""

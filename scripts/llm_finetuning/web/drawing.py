@@ -1,0 +1,176 @@
+"""Small pictures as inline SVG: columns, a heat map, shares with intervals, bars.
+
+Every picture is one element with a title and a description, so that a screen reader says what it shows; colours come
+from the page's style sheet. All texts are escaped.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from llm_finetuning.types import Estimate
+
+_WIDTH, _HEIGHT = 420, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 44
+_INNER_WIDTH, _INNER_HEIGHT = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+_LABELS = 9  # along one axis at most
+_COUNTED = 40  # cells of a map that are few enough to have their counts written in them
+_ids = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a histogram; `kind` names its colour: plain, good, bad or weak."""
+
+    label: str
+    value: float
+    kind: str = "plain"
+
+
+def columns(bars: Sequence[Column], *, title: str, about: str, x_label: str, y_label: str) -> Markup:
+    """Return a histogram whose columns start at 0."""
+    top = max(2.0, 2 * math.ceil(max((bar.value for bar in bars), default=0) / 2))  # its half is a whole count too
+    step = _INNER_WIDTH / max(1, len(bars))
+    every = max(1, -(-len(bars) // _LABELS))
+    parts = [_grid(top, percent=False)]
+    for place, bar in enumerate(bars):
+        x, height = _LEFT + place * step, bar.value / top * _INNER_HEIGHT
+        parts.append(
+            Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+                bar.kind, x + step * 0.08, _TOP + _INNER_HEIGHT - height, step * 0.84, height
+            )
+        )
+        if bar.value and len(bars) <= 2 * _LABELS:
+            parts.append(_text(x + step / 2, _TOP + _INNER_HEIGHT - height - 3, f"{bar.value:g}", "value"))
+        if place % every == 0:
+            parts.append(_text(x + step / 2, _TOP + _INNER_HEIGHT + 14, bar.label, "tick"))
+    return _picture(parts, title, about, x_label, y_label)
+
+
+def heat(
+    cells: Sequence[Sequence[int]],
+    xs: Sequence[str],
+    ys: Sequence[str],
+    *,
+    kinds: Sequence[Sequence[str]] | None = None,
+    **words: str,
+) -> Markup:
+    """Return a map of counts; `cells[row][column]`, rows from the bottom, as are the `kinds` that name colours."""
+    most = max((count for row in cells for count in row), default=0) or 1
+    width, height = _INNER_WIDTH / max(1, len(xs)), _INNER_HEIGHT / max(1, len(ys))
+    parts = []
+    for row, counts in enumerate(cells):
+        y = _TOP + _INNER_HEIGHT - (row + 1) * height
+        if row % max(1, -(-len(ys) // _LABELS)) == 0:
+            parts.append(_text(_LEFT - 5, y + height / 2 + 3, ys[row], "tick end"))
+        for column, count in enumerate(counts):
+            if count:
+                parts.append(
+                    Markup(
+                        '<rect class="{}" fill-opacity="{:.2f}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
+                    ).format(
+                        kinds[row][column] if kinds else "plain",
+                        0.15 + 0.55 * (count / most) ** 0.5,
+                        _LEFT + column * width,
+                        y,
+                        width - 0.5,
+                        height - 0.5,
+                    )
+                )
+                if len(xs) * len(ys) <= _COUNTED:
+                    parts.append(_text(_LEFT + (column + 0.5) * width, y + height / 2 + 4, str(count), "value"))
+    every = max(1, -(-len(xs) // _LABELS))
+    parts += [
+        _text(_LEFT + (place + 0.5) * width, _TOP + _INNER_HEIGHT + 14, label, "tick")
+        for place, label in enumerate(xs)
+        if place % every == 0
+    ]
+    return _picture([_frame(), *parts], words["title"], words["about"], words["x_label"], words["y_label"])
+
+
+def intervals(points: Sequence[tuple[str, Estimate, bool]], **words: str) -> Markup:
+    """Return shares in 0..1 with their intervals; a point is (label, share, whether it is the one that is planned)."""
+    step = _INNER_WIDTH / max(1, len(points))
+    parts = [_grid(1.0, percent=True)]
+    for place, (label, share, planned) in enumerate(points):
+        x = _LEFT + (place + 0.5) * step
+        kind = "good" if planned else "plain"
+        low, high, middle = (_TOP + _INNER_HEIGHT * (1 - value) for value in (share.low, share.high, share.value))
+        parts += [
+            Markup('<line class="whisker {}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>').format(
+                kind, x, x, low, high
+            ),
+            Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="5"/>').format(kind, x, middle),
+            _text(x + 8, middle + 4, f"{share.value:.0%}", "value start"),
+            _text(x, _TOP + _INNER_HEIGHT + 14, label + (" (planned)" if planned else ""), "tick"),
+        ]
+    return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
+
+
+def bars(shares: Sequence[tuple[str, float]], **words: str) -> Markup:
+    """Return shares as bars that lie; one below 0 is drawn to the left."""
+    low, high = min(0.0, *(share for _, share in shares)), max(1.0, *(share for _, share in shares))
+    height = _INNER_HEIGHT / max(1, len(shares))
+    scale = _INNER_WIDTH / (high - low)
+    zero = _LEFT - low * scale
+    parts = [_frame()]
+    for place, (label, share) in enumerate(shares):
+        y = _TOP + place * height
+        parts += [
+            Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+                "plain" if share >= 0 else "bad",
+                min(zero, zero + share * scale),
+                y + height * 0.45,
+                abs(share) * scale,
+                height * 0.4,
+            ),
+            _text(_LEFT + 4, y + height * 0.36, f"{label}: {share:.0%}", "value start"),
+        ]
+    return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
+
+
+def _picture(parts: Sequence[Markup], title: str, about: str, x_label: str, y_label: str) -> Markup:
+    number = next(_ids)
+    middle = _TOP + _INNER_HEIGHT / 2
+    return Markup(
+        '<svg viewBox="0 0 {width} {height}" role="img" aria-labelledby="t{number} d{number}">'
+        '<title id="t{number}">{title}</title><desc id="d{number}">{about}</desc>{parts}{x}{y}</svg>'
+    ).format(
+        width=_WIDTH,
+        height=_HEIGHT,
+        number=number,
+        title=title,
+        about=about,
+        parts=Markup("").join(parts),
+        x=_text(_LEFT + _INNER_WIDTH / 2, _HEIGHT - 8, x_label, "label"),
+        y=Markup('<text class="label" transform="translate(11 {:.0f}) rotate(-90)">{}</text>').format(middle, y_label)
+        if y_label
+        else "",
+    )
+
+
+def _frame() -> Markup:
+    return Markup('<path class="axis" d="M{} {}V{}H{}"/>').format(
+        _LEFT, _TOP, _TOP + _INNER_HEIGHT, _LEFT + _INNER_WIDTH
+    )
+
+
+def _grid(top: float, *, percent: bool) -> Markup:
+    lines = [_frame()]
+    for share in (0.0, 0.5, 1.0):
+        y = _TOP + _INNER_HEIGHT * (1 - share)
+        label = f"{share:.0%}" if percent else f"{top * share:g}"
+        lines.append(
+            Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
+                _LEFT, _LEFT + _INNER_WIDTH, y, y
+            )
+        )
+        lines.append(_text(_LEFT - 5, y + 4, label, "tick end"))
+    return Markup("").join(lines)
+
+
+def _text(x: float, y: float, words: str, kind: str) -> Markup:
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>').format(kind, x, y, words)
