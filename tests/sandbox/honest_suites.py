@@ -219,6 +219,32 @@ HONEST = {
         "import numpy as np\ndef f(n): return np.arange(n)\n",
         "import numpy as np\nassert (f(3) == np.array([0, 1, 2])).all()\nnp.testing.assert_allclose(f(2), [0, 1])\n",
     ),
+    "containers of its own that the tests change": (
+        (
+            "log = []\nclass N:\n    def __init__(self, v): self.v = v; self.under = []; self.d = {}\n"
+            "    def total(self): return self.v + sum(n.total() for n in self.under) + len(self.d)\n"
+            "def note(x): log.append(x)\ndef count(): return len(log)\n"
+        ),
+        (
+            "r = N(1)\nr.under.append(N(2))\nr.under[0].under.append(N(4))\nr.d['k'] = 1\nassert r.total() == 8\n"
+            "assert [n.v for n in r.under] == [2]\nnote(3)\nassert log == [3]\nlog.clear()\nassert count() == 0\n"
+        ),
+    ),
+    "objects of the library": (
+        "def f(p, s): return p.findall(s)\ndef g(r): return r.randint(1, 1)\ndef h(o): return o.a\n",
+        (
+            "import random, re, types\nassert f(re.compile('a'), 'aba') == ['a', 'a']\n"
+            "assert g(random.Random(0)) == 1 and h(types.SimpleNamespace(a=3)) == 3\n"
+        ),
+    ),
+    "numbers of an enumeration": (
+        "import enum\nclass C(enum.IntEnum):\n    R = 1\n    G = 2\n",
+        "assert C.R == 1 and C(2) is C.G and C(1) is not C.G and C.R < C.G and {C.R: 1}[C(1)] == 1\n",
+    ),
+    "a decorator that keeps names": (
+        "import functools\ndef deco(f):\n    @functools.wraps(f)\n    def w(*a): return f(*a) * 2\n    return w\n",
+        "@deco\ndef g(x):\n    'Doc.'\n    return x\nassert (g(2), g.__name__, g.__doc__) == (4, 'g', 'Doc.')\n",
+    ),
     "a function of the tests that asserts": (
         "def f(x): return x\n",
         "def check(candidate):\n    assert candidate(1) == 1\n    assert candidate(2) == 2\ncheck(f)\n",

@@ -99,6 +99,7 @@ HONEST = {
     "r = open(d + '/a').read() == 'x'",
     "copies": "import shutil, os\nopen('a', 'w').write('x'); shutil.copy2('a', 'b'); os.chmod('b', 0o600)\n"
     "r = open('b').read() == 'x'",
+    "touched": "import pathlib\npathlib.Path('a').touch(); pathlib.Path('a').touch()\nr = pathlib.Path('a').exists()",
     "flushed": "import os\nwith open('a', 'w') as f:\n  f.write('x'); f.flush(); os.fsync(f.fileno())\nr = True",
     "thread pool": "from concurrent.futures import ThreadPoolExecutor as P\n"
     "with P(8) as p: r = sum(p.map(abs, range(9))) == 36",
@@ -228,6 +229,10 @@ def attempt():
     for depth in range(60):
         folder += '/' + 'd' * 60
         os.mkdir(folder)
+    for name in ('\U0001f600' * 63, 'a' * 255, b'\\xff' * 255):
+        os.mkdir(name)
+        for number in range(12):
+            os.mkdir(os.fsencode(name) + b'/' + b'b' * 250 + b'%02d' % number)
     os.umask(0o777)
     os.mkdir('closed', 0o300)
     open('.hidden', 'w').close()

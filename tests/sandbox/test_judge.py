@@ -11,6 +11,7 @@ import unconfined
 from unconfined import run
 
 from llm_finetuning.sandbox import wire
+from llm_finetuning.sandbox.box.exchanges import wall_left
 from llm_finetuning.sandbox.box.judge import judge
 from llm_finetuning.sandbox.box.session import Verdict
 from llm_finetuning.sandbox.jobs import Call, Calls, Exchange, Exchanges, Limits, Program, Suite
@@ -259,8 +260,11 @@ def test_subclasses_count_as_their_base() -> None:
         ("import atexit\natexit.register(print, 4)", "", "4", "passed"),
         ("print(len(open(0).read()))", "x" * 200_000, "200000", "passed"),
         ("pass", "x" * 200_000, "", "passed"),
+        ("print(4)\nexit()", "", "4", "passed"),
+        ("print(4)\nquit(1)", "", "4", "failed"),
+        ("import io, sys\nsys.stdout = io.StringIO()\nsys.__stdout__.write(sys.__stdin__.read())", "4", "4", "passed"),
     ],
-    ids=range(22),
+    ids=range(25),
 )
 def test_a_program_is_judged_by_what_it_prints(code: str, stdin: str, stdout: str, status: str) -> None:
     """White space at line ends and at the end does not count; a nonzero status after right output does."""
@@ -290,6 +294,17 @@ def test_exchanges_are_apart() -> None:
     exchanges = [Exchange("1", "1"), Exchange("2", "1"), Exchange("1", "1")]
     outcome = run(hangs, Exchanges(exchanges), cpu_s=0.5)
     assert (outcome.status, outcome.passed, outcome.total) == ("timeout", 1, 3)
+
+
+def test_sleeping_through_many_exchanges_is_stopped() -> None:
+    """The wall limit is of all of them together, beside the CPU time that they use."""
+    exchanges = Exchanges([Exchange("", "4")] * 20)
+    outcome = run("import time\ntime.sleep(0.4)\nprint(4)\n", exchanges, cpu_s=1.0, wall_s=1.0)
+    assert outcome.status == "timeout"
+    assert 1 <= outcome.passed < 5
+    assert outcome.wall_s < 2.5
+    left = [wall_left(20.0, cpu_s, 25.0) for cpu_s in (0.0, 6.0, 20.0, 60.0)]
+    assert left == [-5.0, 1.0, 15.0, 15.0]
 
 
 class _Broken:

@@ -57,6 +57,10 @@ def keepers_below(parent: int) -> list[int]:
     return [pid for pid in found if b"box.main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
+def children_of(parent: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
 def alive(session: int) -> bool:
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -150,6 +154,18 @@ def test_a_killed_worker_is_replaced(pool: Pool) -> None:
     killer.join()
     assert len(killed) == 2
     assert set(statuses(outcomes)) == {"passed"}
+
+
+def test_a_box_that_can_start_nothing_more_is_replaced(pool: Pool) -> None:
+    """What its judge was given is run in a new one, where it stands for itself; no call raises."""
+    pool.run([adds()])
+    keepers = keepers_below(os.getpid())
+    for keeper in keepers:
+        (judge,) = children_of(keeper)
+        for zygote in children_of(judge):
+            os.kill(zygote, signal.SIGKILL)
+    assert statuses(pool.run([sleeps(0.05, n) for n in range(8)])) == ["passed"] * 8
+    assert not set(keepers) & set(keepers_below(os.getpid()))
 
 
 def test_a_program_that_loses_two_workers_is_at_fault(pool: Pool) -> None:

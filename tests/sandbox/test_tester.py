@@ -133,6 +133,36 @@ def test_a_fault_of_the_tests_is_not_the_program_s(
     assert outcome.detail.startswith("tests: ")
 
 
+AT_FIND = (
+    "import time\nfrom llm_finetuning.sandbox.box.candidate import Candidate\nown, seen = Candidate.perform, []\n"
+    "def perform(self, op, args):\n"
+    "    seen.append(op)\n"
+    "    if seen.count('find') == {time} and op == 'find': {does}\n"
+    "    return own(self, op, args)\n"
+    "Candidate.perform = perform\n"
+    "def f(x): return 0\n"
+)
+NEST = "def f(x):\n    r = []\n    for _ in range(98): r = [r]\n    return r\n"
+DODGES = {
+    "names refused": (AT_FIND.format(time=1, does="raise ValueError"), "assert f(2) == 4\nassert [f(3)] == [9]\n"),
+    "an import refused": (AT_FIND.format(time=2, does="raise AttributeError"), "from solution import f\nassert f(2)\n"),
+    "an import that hangs": (AT_FIND.format(time=2, does="time.sleep(60)"), "from solution import f\nassert f(2)\n"),
+    "a list in itself": ("def f(x): x.append(x)\n", "a = [1]\nf(a)\nf(a)\nassert a == [1, 1]\n"),
+    "a deep result": (NEST + "def g(x): return 0\n", "assert g([f(1)]) == 5\n"),
+    "large results": ("def f(x): return 'a' * (5 << 20)\ndef g(*a): return 0\n", "assert g(f(1), f(2)) == 5\n"),
+    "a missing module": ("def f(x): raise ImportError(name='f')\n", "assert f(2) == 4\n"),
+    "a missing name": ("def f(x): raise NameError(name='f')\n", "assert f(2) == 4\n"),
+}
+
+
+@pytest.mark.parametrize("dodge", DODGES)
+def test_no_program_makes_its_failure_a_fault_of_the_tests(dodge: str) -> None:
+    """Whatever it says when names are looked up, and whatever it gives the tests to hand back to it."""
+    outcome = suite(*DODGES[dodge], wall_s=4.0)
+    assert outcome.status in {"failed", "forgery", "timeout"}
+    assert outcome.passed == 0
+
+
 MAGIC = """\
 class {name}:
     def __init__(self, *a): pass
@@ -241,7 +271,8 @@ def test_the_tests_process_makes_nothing_for_the_candidate(insider: str) -> None
 CALCULATIONS = [
     "assert abs(F(1) - 20) < 1e-6", "assert not 20 - F(1)", "assert F(1) / 20 == 1", "assert int(20 / F(1)) == 1",
     "assert F(1) % 20 == 0", "assert not F(1) ^ {20}", "assert len(F(1) - {20}) == 0",
-    "assert round(F(1) - 20, 3) == 0",
+    "assert round(F(1) - 20, 3) == 0", "assert (F(1) - 20) ** 2 < 1e-6", "assert (F(1) - 20) * (F(1) - 20) == 0",
+    "assert 0 + (F(1) - 20) == 0",
     "import unittest\nunittest.TestCase().assertAlmostEqual(F(1), 20)",
 ]  # fmt: skip
 
@@ -253,7 +284,8 @@ def test_what_was_subtracted_from_expected_data_is_no_number(value: str) -> None
     code = "class F:\n    def __init__(self, x): pass\n" + "".join(
         f"    __{name}__ = lambda s, o, n={name[-3:]!r}: {value}\n" for name in names
     )
-    code += "".join(f"    __{name}__ = lambda s, *a: 0\n" for name in ("abs", "round", "len", "float", "neg"))
+    zeros = ("abs", "round", "len", "float", "neg", "pow", "mul", "rmul", "radd")
+    code += "".join(f"    __{name}__ = lambda s, *a: 0\n" for name in zeros)
     code += "    __bool__ = lambda s: False\n    __int__ = __index__ = lambda s: 1\n"
     held = [source for source in CALCULATIONS if suite(code, source).status != "failed"]
     assert held == []

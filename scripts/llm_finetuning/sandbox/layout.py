@@ -14,6 +14,7 @@ SCRIPTS = Path(__file__).resolve().parents[2]
 
 PACKAGES_IN_BOX = "/packages"
 _CACHE = "/etc/ld.so.cache"  # where the loader finds libraries of unusual folders
+_ZONES = "/usr/share/zoneinfo"  # what `zoneinfo` reads
 _HIDDEN = ("site-packages", "dist-packages")
 _INVENTORY_S = 120.0
 
@@ -76,7 +77,7 @@ def resolve(packages: tuple[str, ...]) -> Layout:
     path = list(inventory["path"])
     roots = [*path, *found.values()]
     libraries = [name for name in dict.fromkeys(inventory["libraries"]) if not _within(name, roots)]
-    libraries += [_CACHE] if Path(_CACHE).exists() else []
+    libraries += [data for data in (_CACHE, _ZONES) if Path(data).exists()]
     hidden = [f"{entry}/{name}" for entry in path for name in _HIDDEN if Path(entry, name).is_dir()]
     return Layout(path=path, hidden=hidden, libraries=libraries, packages=found, environment=own)
 

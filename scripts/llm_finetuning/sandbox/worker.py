@@ -22,6 +22,7 @@ from llm_finetuning.sandbox.wire import outcome_from_json, program_to_json
 
 _START_S = 60.0
 _END_S = 10.0
+_MAX_REASON = 500  # characters of what a judge said last
 _REMOVE_TRIES, _REMOVE_PAUSE_S = 20, 0.05
 _GRACE_S = 15.0  # beyond a program's own wall limits, after which its judge is taken to hang
 
@@ -76,7 +77,10 @@ class Worker:
             deadline = time.monotonic() + seconds
             try:
                 frames.send(self._socket, job, deadline)
-                return outcome_from_json(frames.receive(self._socket, deadline))
+                told = frames.receive(self._socket, deadline)
+                if "fault" not in told:
+                    return outcome_from_json(told)
+                reason = " ".join(str(told["fault"]).split())[-_MAX_REASON:]
             except frames.Late:
                 reason = "its judge did not answer in time"
             except frames.Broken as error:

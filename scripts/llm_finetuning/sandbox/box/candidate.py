@@ -3,7 +3,6 @@
 It is confined before it gets the code, and never holds a test, an expected value or a verdict.
 """
 
-import asyncio
 import atexit
 import contextlib
 import copy
@@ -17,22 +16,32 @@ import threading
 import traceback
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llm_finetuning.sandbox.box import faults, frames
-from llm_finetuning.sandbox.box.peer import WISH_PRINTED, WISH_RESTORE, Ended, Missing, Peer, send
+from llm_finetuning.sandbox.box.peer import WISH_PRINTED, WISH_RESTORE, Ended, Missing, Peer, refill, send
 from llm_finetuning.sandbox.box.values import Encoder, Malformed, base_value
 
 PRELOAD = (  # noqa: SIM905  words read best so
-    "abc array asyncio base64 bisect calendar cmath collections collections.abc concurrent.futures contextlib copy csv "
-    "ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq inspect io itertools json "
-    "linecache logging math numbers operator os pathlib pprint queue random re statistics string struct sys tempfile "
-    "textwrap threading time traceback types typing unicodedata unittest unittest.mock urllib.parse uuid warnings zlib "
-    "llm_finetuning.sandbox.box.tester"
+    "abc array base64 bisect collections collections.abc contextlib copy dataclasses datetime decimal enum fractions "
+    "functools heapq inspect io itertools json linecache math numbers operator os queue random re statistics string "
+    "struct sys textwrap threading time traceback types typing unittest warnings llm_finetuning.sandbox.box.tester"
 ).split()
-"""What the worker imports before it forks anything: the library modules that programs use, and all that serves them."""
+"""What the worker imports before it forks anything: what serves programs, and what most of them use.
 
-PRELOAD_IF_THERE = ("numpy",)
+A fork takes the longer the more is loaded: each library of the C library's kind costs what ten Python modules do.
+"""
+
+PRELOAD_IF_MENTIONED = (  # noqa: SIM905  words read best so
+    "asyncio calendar cmath concurrent.futures csv difflib hashlib logging pathlib pprint tempfile unicodedata "
+    "unittest.mock urllib.parse uuid zlib"
+).split()
+"""What the other worker imports too, which runs the programs that mention a package or one of the slow modules."""
+
+SLOW_MODULES = ("asyncio", "concurrent", "hashlib", "mock", "tempfile", "uuid")
+
+if TYPE_CHECKING:
+    import asyncio
 
 FILE = "solution.py"
 _PIPE_HOLDS = 65_536
@@ -102,6 +111,9 @@ class Candidate(Peer):
             return function(*args[1], **args[2])
         if op == "find":
             return [(True, self._find(name)) if self._has(name) else (False, None) for name in args[0]]
+        if op == "refill":
+            owner, name, new = args
+            return refill(self._find(name) if owner is None else getattr(owner, name), new)
         if op == "await":
             return self._run_until_done(args[0])
         if op == "anext":
@@ -137,6 +149,8 @@ class Candidate(Peer):
         return found
 
     def _run_until_done(self, awaitable: Any) -> Any:
+        import asyncio
+
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
 
@@ -159,18 +173,49 @@ def serve(channel: socket.socket) -> None:
     """
     status = 0
     try:
-        first = frames.receive(channel)
-        sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115  as long as the process
-        sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115  as long as the process
-        sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
-        if first["stdin"] is None:
-            _serve_calls(channel, first)
-        else:
-            status = _run_program(channel, first)
-    except (frames.Broken, Ended, Malformed):
-        status = 0  # the judge is gone, or what came is not from it
+        status = work(channel)
     finally:
         os._exit(status)
+
+
+def work(channel: socket.socket) -> int:
+    """Do what `serve` does and return the exit status."""
+    try:
+        first = frames.receive(channel)
+        sys.stdin, sys.stdout, sys.stderr = _STREAMS or _streams()
+        sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+        _BUILTINS.exit = _BUILTINS.quit = sys.exit  # type: ignore[attr-defined]  # the interpreter gets them from `site`
+        if first["stdin"] is not None:
+            return _run_program(channel, first)
+        _serve_calls(channel, first)
+    except (frames.Broken, Ended, Malformed):
+        pass  # the judge is gone, or what came is not from it
+    return 0
+
+
+def make_streams() -> None:
+    """Make the streams of every program ahead of it, while standard output and error are a pipe, as they will be."""
+    reading, writing = os.pipe()
+    kept = [(standard, os.dup(standard)) for standard in (1, 2)]
+    for standard, _ in kept:
+        os.dup2(writing, standard)
+    _STREAMS[:] = _streams()
+    for standard, old in kept:
+        os.dup2(old, standard)
+        os.close(old)
+    os.close(reading)
+    os.close(writing)
+
+
+_STREAMS: list[io.TextIOWrapper] = []
+
+
+def _streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
+    return (
+        open(0, encoding="utf-8", errors="surrogateescape", closefd=False),
+        open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False),
+        open(2, "w", errors="backslashreplace", buffering=1, closefd=False),
+    )
 
 
 def _serve_calls(channel: socket.socket, first: Mapping[str, Any]) -> None:
@@ -206,8 +251,9 @@ def _run_program(channel: socket.socket, first: Mapping[str, Any]) -> int:
     with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  as at any exit
         atexit._run_exitfuncs()  # noqa: SLF001  as at any exit
-    with contextlib.suppress(BaseException):
-        sys.stdout.flush()
+    for stream in (sys.stdout, sys.__stdout__):
+        with contextlib.suppress(BaseException):
+            stream.flush()  # type: ignore[union-attr]
     frames.send(channel, [0, first["token"], "e", "" if error is None else type(error).__name__[:200], told])
     return status
 

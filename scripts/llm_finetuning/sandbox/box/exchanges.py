@@ -1,5 +1,6 @@
 """Exchanges: the code runs whole, once for each input, and what it prints is compared."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +16,16 @@ def run(job: Mapping[str, Any], hands: Hands, verdict: Verdict) -> None:
 
     After right output, an exit status other than zero is a failure still, as with judges of contests. One that did not
     compile, died, or was stopped at a limit is not run again for the exchanges that are left; those failed.
+
+    The CPU limit is of each run, the wall limit of all together, as `wall_left` has it.
     """
+    began, wall_s = time.monotonic(), job["limits"]["wall_s"]
     for index, exchange in enumerate(job["exchanges"]):
-        session = Session(job, hands)
+        left = wall_left(wall_s, verdict.cpu_s, time.monotonic() - began)
+        if left <= 0:
+            verdict.stop("timeout", f"exchange {index + 1}: wall time: all before it took too long together")
+            return
+        session = Session({**job, "limits": {**job["limits"], "wall_s": min(wall_s, left)}}, hands)
         try:
             reason = _fault_of(session, job["code"], exchange)
             if reason is None:
@@ -29,6 +37,15 @@ def run(job: Mapping[str, Any], hands: Hands, verdict: Verdict) -> None:
             return
         finally:
             session.close(verdict)
+
+
+def wall_left(wall_s: float, cpu_s: float, elapsed_s: float) -> float:
+    """Return the seconds that the exchanges which are left may take; zero or less if there are none.
+
+    All together may take the wall limit beside the CPU time that they used, and never more than twice the limit: a
+    program that sleeps does not hold its worker once for each exchange, and one that computes has its time.
+    """
+    return min(wall_s + cpu_s, 2 * wall_s) - elapsed_s
 
 
 def _fault_of(session: Session, code: str, exchange: Mapping[str, str]) -> str | None:

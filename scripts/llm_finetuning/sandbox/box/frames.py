@@ -16,7 +16,7 @@ _MAX_CONTAINERS = 2_000_000  # an empty list takes three bytes to write and some
 _MAX_KEYS = 65_536
 _MAX_DIGITS = 4300  # the interpreter's own default since 3.10.7
 _HEADER = 4
-_CHUNK = 262_144
+_CHUNK = 65_536  # below what the C library takes from the kernel anew each time
 
 
 class Broken(Exception):  # noqa: N818  it is what happened

@@ -11,7 +11,7 @@ import traceback
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from llm_finetuning.sandbox.box import frames, judge, limits, rooms, seccomp, syscalls, zygote
+from llm_finetuning.sandbox.box import candidate, frames, judge, limits, rooms, seccomp, syscalls, zygote
 from llm_finetuning.sandbox.box.processes import READY, Excess, Processes
 from llm_finetuning.sandbox.box.setup import Setup
 
@@ -32,11 +32,14 @@ def be(host: socket.socket, setup: Setup, keeper: int, proc: int, *, count_threa
         plain, loaded = _prepare(host, setup, proc, count_threads=count_threads)
         fault = _probe(plain, setup)
         frames.send(host, {"fault": fault} if fault else {"ready": True})
+        words = [*setup.packages, *candidate.SLOW_MODULES]
         while not fault:
             job = frames.receive(host)
-            hands = loaded if _mentions(job, setup.packages) else plain
+            hands = loaded if _mentions(job, words) else plain
             outcome = _judged(job, hands)
             hands.end_all()
+            if outcome["status"] == "infrastructure":
+                hands.check_alive()
             frames.send(host, outcome)
     except frames.Broken:  # the host is gone
         pass
@@ -48,10 +51,10 @@ def be(host: socket.socket, setup: Setup, keeper: int, proc: int, *, count_threa
         os._exit(0)
 
 
-def _mentions(job: dict[str, Any], packages: list[str]) -> bool:
-    """Say whether a job seems to use a package that is slow to load; one that hides it only loads it itself."""
+def _mentions(job: dict[str, Any], words: list[str]) -> bool:
+    """Say whether a job seems to use what is slow to load; one that hides it only loads it itself."""
     calls = [call["text"] for call in job.get("calls", ())]
-    return any(name in text for text in (job["code"], job.get("source", ""), *calls) for name in packages)
+    return any(name in text for text in (job["code"], job.get("source", ""), *calls) for name in words)
 
 
 def _judged(job: dict[str, Any], hands: Processes) -> dict[str, Any]:
@@ -72,16 +75,17 @@ def _die_with(parent: int, setup: Setup) -> None:
 def _prepare(host: socket.socket, setup: Setup, proc: int, *, count_threads: bool) -> tuple[Processes, Processes]:
     """Start the zygotes and confine this process; raises OSError.
 
-    Forking takes the longer the more is loaded, and few programs use a package: those have a zygote of their own, with
-    the packages in it. Its rooms are its own too.
+    Forking takes the longer the more is loaded, and few programs use a package or a large module: those have a zygote
+    of their own, which loads them when the first such program comes. Its rooms are its own too.
     """
     sys.path[:], sys.argv[:] = setup.path, [""]
     sys.dont_write_bytecode = True
-    plain = _start_zygote([host], replace(setup, packages=[]), proc, count_threads=count_threads)
+    plain = _start_zygote([host], replace(setup, packages=[]), proc, count_threads=count_threads, asleep=False)
     loaded = plain
     if setup.packages:
-        apart = replace(setup, folder=_folder_within(setup.folder))
-        loaded = _start_zygote([host, plain.control], apart, proc, count_threads=count_threads)
+        more = [*candidate.PRELOAD_IF_MENTIONED, *setup.packages]
+        apart = replace(setup, packages=more, folder=_folder_within(setup.folder))
+        loaded = _start_zygote([host, plain.control], apart, proc, count_threads=count_threads, asleep=True)
     os.close(proc)
     rules = setup.judge_rules()
     syscalls.drop_capabilities()
@@ -101,16 +105,25 @@ def _folder_within(folder: str) -> str:
     return folder
 
 
-def _start_zygote(not_its: list[socket.socket], setup: Setup, proc: int, *, count_threads: bool) -> Processes:
-    """Fork a zygote, which closes what is not its own, and return what orders processes from it."""
+def _start_zygote(
+    not_its: list[socket.socket], setup: Setup, proc: int, *, count_threads: bool, asleep: bool
+) -> Processes:
+    """Fork a zygote, which closes what is not its own, and return what orders processes from it.
+
+    One that is `asleep` loads nothing before it is needed.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = os.getpid()
     if not os.fork():
         for other in (*not_its, ours):
             other.close()
+        if asleep:
+            syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+            if not theirs.recv(1):
+                os._exit(0)
         _be_zygote(theirs, setup, own, proc, count_threads=count_threads)
     theirs.close()
-    return Processes(ours, None if setup.has_namespaces else _excess(setup))
+    return Processes(ours, None if setup.has_namespaces else _excess(setup), asleep=asleep)
 
 
 def _be_zygote(control: socket.socket, setup: Setup, judge_id: int, proc: int, *, count_threads: bool) -> NoReturn:
@@ -134,7 +147,7 @@ def _warm_up(
     """Load what programs use and prepare their confinement; raises OSError."""
     if setup.has_namespaces:
         syscalls.unshare(syscalls.CLONE_NEWNS)  # two zygotes have different rooms in the same places
-    zygote.warm(setup.packages)
+    zygote.warm([*candidate.PRELOAD, *setup.packages])
     limits.prepare()
     address_space = limits.mapped_bytes(proc)
     os.close(proc)

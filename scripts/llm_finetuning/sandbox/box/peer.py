@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llm_finetuning.sandbox.box import faults, frames, proxies
-from llm_finetuning.sandbox.box.values import Decoder, Encoder, Malformed, Refused
+from llm_finetuning.sandbox.box.values import MALFORMED, Decoder, Encoder, Malformed, Refused
 
 WISH_RESTORE, WISH_PRINTED = 1, 2
 DECODE_S = 2.0
@@ -58,6 +58,7 @@ class Peer:
         self._marks: dict[int, int] = {}
         self._handed: set[int] = set()  # what the other side may name: types that were only told of are not in it
         self._proxies: dict[int, Any] = {}
+        self._reductions: dict[int, Any] = {}
         self._kinds: dict[int, tuple[type, tuple[int, ...]]] = {}  # with the marks of the type's classes
         self._told: set[int] = set()  # the types that the other side has the description of
         self._told_before: set[int] = set()  # the answer that is being written
@@ -205,12 +206,18 @@ class Peer:
         origin = self.resolve(told)
         if not proxies.is_proxy(origin):
             return origin  # an object of this side that comes home
-        if self.guarded and type(base) in _REPLACE and self.names_any(proxies.kinds_of(origin)):
+        if self.guarded and type(base) in REPLACE and self.names_any(proxies.kinds_of(origin)):
             # A container of a class that the tests name lives on the other side, whose methods change it.
             proxies.set_based(origin)
             return origin
+        mark = proxies.mark_of(origin)
+        known = self._reductions.get(mark)
+        if known is not None and type(known).__mro__[1] is type(base) and known == base:
+            return known  # one member of an enumeration is one object
         made = proxies.reduced_class(type(origin).__name__, type(base))(base)
         vars(made)["origin"] = origin
+        if isinstance(base, int | str | float):
+            self._reductions[mark] = made
         return made
 
     def answer(self, op: Any, encoded: Any, wishes: Any) -> list[Any]:
@@ -220,7 +227,7 @@ class Peer:
         if type(op) is not str or type(args) is not tuple or type(wishes) is not int:
             raise Malformed("no request")
         shared = decoder.shared if wishes & WISH_RESTORE else []
-        before = _picture(args) if shared else ""
+        before = picture(args) if shared else ""
         self._told_before = self._told.copy()
         encoder = Encoder(self.refer, known=shared)
         try:
@@ -230,7 +237,7 @@ class Peer:
                 raise
             except BaseException as error:  # noqa: BLE001  whatever it raises
                 told = ["x", self.describe(error)]
-            changed = bool(shared) and _picture(args) != before
+            changed = bool(shared) and picture(args) != before
             return [*told, [encoder.contents(value) for value in shared] if changed else None]
         except (Refused, RecursionError) as reason:
             return self.unsaid(str(reason) if isinstance(reason, Refused) else "a value nested too deep")
@@ -254,7 +261,7 @@ class Peer:
             raise Malformed("no answer")
         try:
             error = self.rebuild(told)
-        except (ValueError, TypeError, LookupError, AttributeError) as fault:
+        except MALFORMED as fault:
             raise Malformed(f"no exception: {type(fault).__name__}") from None
         self._restore(changes, shared, decoder)
         raise error
@@ -268,7 +275,7 @@ class Peer:
         for value, told in zip(shared, changes, strict=True):
             new = decoder.decode(told)
             if type(new) is type(value):
-                _REPLACE.get(type(value), _replace_array)(value, new)
+                REPLACE.get(type(value), _replace_array)(value, new)
 
 
 def new_token() -> str:
@@ -284,12 +291,18 @@ def send(channel: socket.socket, message: Any) -> None:
         raise Ended(str(reason), forged=False) from None
 
 
-def _picture(args: tuple[Any, ...]) -> str:
+def picture(args: tuple[Any, ...]) -> str:
     """Return what tells whether mutable arguments were changed; other objects count as themselves."""
     try:
         return json.dumps(Encoder(lambda value: ["#", id(value)]).encode(args))
     except (Refused, RecursionError):
         return ""  # what cannot be written was changed, since it was read
+
+
+def refill(held: Any, new: Any) -> None:
+    """Give a container the contents of another of its type; anything else is left as it is."""
+    if type(held) is type(new) and type(held) in REPLACE:
+        REPLACE[type(held)](held, new)
 
 
 def _replace_sequence(value: Any, new: Any) -> None:
@@ -316,7 +329,7 @@ def _replace_array(value: Any, new: Any) -> None:
         value[...] = new
 
 
-_REPLACE: Mapping[type, Callable[[Any, Any], None]] = {
+REPLACE: Mapping[type, Callable[[Any, Any], None]] = {
     list: _replace_sequence,
     bytearray: _replace_sequence,
     set: _replace_hashed,

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ Excess = Callable[[int, str, dict[str, float]], str | None]
 """What a process exceeds, given its id, its room and its limits; None if nothing."""
 
 
+WAKE = b"w"
 READY = b"ready"  # what a zygote says once
 
 
@@ -25,16 +27,22 @@ class NeverConfined(OSError):  # noqa: N818  it is what happened
 class Processes:
     """Starts programs through the zygote's control socket; it is of one thread, as the judge is."""
 
-    def __init__(self, control: socket.socket, excess: Excess | None = None) -> None:
-        """Take the socket, and what to watch for where the kernel does not keep all limits itself."""
+    def __init__(self, control: socket.socket, excess: Excess | None = None, *, asleep: bool = False) -> None:
+        """Take the socket, and what to watch for where the kernel does not keep all limits itself.
+
+        A zygote that is `asleep` has to be woken before it gets ready.
+        """
         self.control = control
         self._ready = False
+        self._asleep = asleep
         self._excess = excess
         self._started: list[Process] = []
 
     def await_ready(self) -> None:
         """Wait until the zygote is warm and confined; raises OSError if it does not get there."""
         if not self._ready:
+            if self._asleep:
+                self.control.send(WAKE)
             said = self.control.recv(65536)
             if said != READY:
                 raise OSError(f"the zygote did not start: {said.decode() or 'it ended'}")
@@ -59,6 +67,13 @@ class Processes:
             with contextlib.suppress(NeverConfined):  # the judge was told
                 process.kill()
             process.channel.close()
+
+    def check_alive(self) -> None:
+        """Raise OSError if the zygote is gone, so that no job is given to this box any more."""
+        poller = select.poll()
+        poller.register(self.control, 0)  # that the other end is closed is told in any case
+        if poller.poll(0):
+            raise OSError("the zygote is gone")
 
     def order(self, what: int, pid: int, *numbers: float) -> bytes:
         """Give the zygote an order about a process and return its answer; raises OSError if the zygote is gone."""

@@ -176,7 +176,8 @@ def _calculating(name: str) -> Callable[..., Any]:
         if not own and peer.guarded and not peer.names_any(kinds_of(self)):
             return NotImplemented
         result = peer.ask("special", self, name, (other, *more), {})
-        if not own and peer.guarded and name in _TELLING and result is not NotImplemented:
+        told = (not own and name in _TELLING) or _telling(self) or (own and _telling(other))
+        if peer.guarded and told and result is not NotImplemented:
             if not is_proxy(result):
                 raise TypeError("what was subtracted from or divided by a test's own data is not read as a number")
             Proxy.__dict__["telling"].__set__(result, True)  # noqa: FBT003  a slot is set

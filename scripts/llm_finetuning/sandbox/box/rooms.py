@@ -39,6 +39,7 @@ class MountedRooms:
         """Take whether Landlock is missing, so that only a mount namespace hides the tester's folder."""
         self._apart = apart
         self._megabytes: dict[str, int] = {}
+        _make_home(_place(ROOMS[0]))
 
     def prepare(self, room: str, megabytes: int) -> None:
         """Mount the folder, unless the one that is there was never touched and has the right size."""
@@ -54,7 +55,7 @@ class MountedRooms:
         if self._apart and room == ROOMS[1]:
             syscalls.unshare(syscalls.CLONE_NEWNS)
             self._mount(room, self._megabytes[room])
-        _make_home(_place(room))
+        _go_to(room, _place(room))
 
     def tidy(self, room: str) -> None:
         """Take the folder away if anything was ever made in it."""
@@ -82,13 +83,14 @@ class FolderRooms:
         for room in ROOMS:
             os.mkdir(f"{base}/{room}", 0o700)  # noqa: PTH102  pathlib is not loaded in the box
             _mark_untouched(f"{base}/{room}")
+        _make_home(f"{base}/{ROOMS[0]}")
 
     def prepare(self, room: str, megabytes: int) -> None:
         """Do nothing: tidying leaves an empty folder, and the size is watched from outside."""
 
     def enter(self, room: str) -> None:
         """Go there."""
-        _make_home(f"{self._base}/{room}")
+        _go_to(room, f"{self._base}/{room}")
 
     def tidy(self, room: str) -> None:
         """Remove all that is in the folder."""
@@ -136,11 +138,9 @@ def _remove_or_flatten(path: str, name: str) -> None:
         os.unlink(there)  # noqa: PTH108
         return
     os.chmod(there, 0o700)  # noqa: PTH101  it may have been made unreadable
-    for place, inner in enumerate(os.listdir(there)):  # noqa: PTH208
-        target = f"{path}/.{name[:64]}.{place}"
-        while os.path.lexists(target):
-            target += "_"
-        os.rename(f"{there}/{inner}", target)  # noqa: PTH104
+    for inner in os.listdir(there):  # noqa: PTH208
+        # A name that nothing has, and that is short whatever the program's names are.
+        os.rename(f"{there}/{inner}", f"{path}/{os.urandom(16).hex()}")  # noqa: PTH104
     os.rmdir(there)  # noqa: PTH106
 
 
@@ -148,8 +148,14 @@ def _place(room: str) -> str:
     return f"/{room}/work"
 
 
-def _make_home(path: str) -> None:
+def _go_to(room: str, path: str) -> None:
     os.chdir(path)
+    if room != ROOMS[0]:
+        _make_home(path)
+
+
+def _make_home(path: str) -> None:
+    """Name the folder in the environment; done ahead for the candidate, of whom there are most."""
     os.environ["HOME"] = os.environ["TMPDIR"] = path
 
 

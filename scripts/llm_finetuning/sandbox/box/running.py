@@ -1,7 +1,6 @@
 """How the tests of a suite are run, each to its own verdict, and told to the judge."""
 
 import ast
-import asyncio
 import builtins
 import functools
 import inspect
@@ -133,7 +132,7 @@ def _run_function(function: Any) -> None:
     for case in getattr(function, "test_cases", [{}]):
         result = function(**case)
         if inspect.iscoroutine(result):
-            asyncio.run(result)
+            _run_coroutine(result)
 
 
 def _run_method(kind: type, name: str) -> None:
@@ -147,9 +146,15 @@ def _run_method(kind: type, name: str) -> None:
             _with_method(holder.setup_method, getattr(holder, name))
         result = getattr(holder, name)(**case)
         if inspect.iscoroutine(result):
-            asyncio.run(result)
+            _run_coroutine(result)
         if hasattr(holder, "teardown_method"):
             _with_method(holder.teardown_method, getattr(holder, name))
+
+
+def _run_coroutine(coroutine: Any) -> None:
+    import asyncio
+
+    asyncio.run(coroutine)
 
 
 def _with_method(fixture: Any, method: Any) -> None:

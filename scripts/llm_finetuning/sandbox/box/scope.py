@@ -75,7 +75,8 @@ def undefined(source: str) -> set[str]:
         for symbol in scope.get_symbols():
             if symbol.is_global():
                 (bound if symbol.is_assigned() else used).add(symbol.get_name())
-    return used - bound - vars(builtins).keys() - {"__file__", "__name__"}
+    known = vars(builtins)  # asked for each name: to walk all of them would copy the memory that they are in
+    return {name for name in used - bound if name not in known and name not in {"__file__", "__name__"}}
 
 
 def library_modules(tree: ast.Module, names: set[str]) -> set[str]:

@@ -116,6 +116,19 @@ def _without_bits(argument: int, bits: int) -> Code:
     return [*_load(argument), (_IF_ANY_BIT, 0, 1, bits), *_refuse(), *_end(_ALLOW)]
 
 
+def _with_times() -> Code:
+    """Tell setting times that are given as done; setting them to now is how files are made sure of, and is refused."""
+    done = _end(_ERRNO)
+    return [
+        *_load(2),
+        (_IF_EQUAL, 0, 3, 0),
+        *_load(2, high=True),
+        (_IF_EQUAL, 0, 1, 0),
+        *_refuse(),
+        *done,
+    ]
+
+
 def _thread() -> Code:
     return [
         *_load(0),
@@ -150,6 +163,7 @@ def inner() -> bytes:
     rules |= dict.fromkeys(_WITHOUT_EFFECT.split(), _end(_ERRNO))
     rules |= dict.fromkeys(("kill", "tgkill", "rt_sigqueueinfo"), _one_of(0, [OWN_PID]))
     rules |= {
+        "utimensat": _with_times(),  # `Path.touch` makes the file where this fails
         "clone": _thread(),
         "prctl": _one_of(0, _PRCTL_OPTIONS),
         "prlimit64": _one_of(0, [0]),
@@ -168,10 +182,13 @@ class Filter:
         mark = struct.pack("=I", OWN_PID)
         self._pids = [place for place in range(4, len(code), 8) if code[place : place + 4] == mark]
 
-    def install(self, own_pid: int = 0) -> None:
-        """Put this thread, and all that it starts, under the filter for good; raises OSError."""
+    def name(self, own_pid: int) -> None:
+        """Fill in the id of the process that is going to install it."""
         for place in self._pids:
             struct.pack_into("=I", self._code, place, own_pid)
+
+    def install(self) -> None:
+        """Put this thread, and all that it starts, under the filter for good; raises OSError."""
         syscalls.prctl(syscalls.PR_SET_SECCOMP, 2, self._program)
 
 

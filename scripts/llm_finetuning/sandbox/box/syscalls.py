@@ -30,6 +30,7 @@ _LINUX_CAPABILITY_VERSION_3 = 0x2008_0522
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALL = _LIBC.syscall
+_FORK = ctypes.PyDLL(None, use_errno=True).fork  # which keeps the interpreter's lock
 _SYSCALL.restype = ctypes.c_long
 _NUMBERS = numbers()
 # Kept ready, for dropping them is done once a program.
@@ -48,6 +49,19 @@ def call(name: str, *arguments: Any) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"{name}: {os.strerror(error)}")
     return result
+
+
+def fork() -> int:
+    """Fork a process of one thread without the interpreter's own hooks, and return as `os.fork` does.
+
+    Those make locks anew that other threads might hold, and write to two hundred pages of memory, each of which is then
+    copied. With one thread nobody holds a lock; the seed of `random` is the caller's to renew.
+    """
+    pid = int(_FORK())
+    if pid < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"fork: {os.strerror(error)}")
+    return pid
 
 
 def unshare(flags: int) -> None:

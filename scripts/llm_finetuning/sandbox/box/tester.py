@@ -7,8 +7,11 @@ it calls functions that the tests handed over, and serves objects of the tests' 
 
 import ast
 import builtins
+import contextlib
 import io
 import os
+import random
+import re
 import socket
 import sys
 import threading
@@ -16,16 +19,21 @@ import types
 import unittest
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from llm_finetuning.sandbox.box import frames, proxies, pytest_shim, scope
 from llm_finetuning.sandbox.box.peer import (
+    REPLACE,
     WISH_PRINTED,
     WISH_RESTORE,
     Ended,
     Missing,
     Peer,
+    Uncrossable,
     new_token,
+    picture,
+    refill,
     send,
 )
 from llm_finetuning.sandbox.box.running import Runner
@@ -34,7 +42,7 @@ from llm_finetuning.sandbox.box.values import Encoder, Malformed, Refused
 MODULE = "tests"
 _ANSWERED = 6  # parts of an answer
 _REPLACED = ("SystemExit", "KeyboardInterrupt", "GeneratorExit")
-_UNCOUNTED = frozenset(("find", "reduce", "names", "isinstance", "issubclass", "copy", "deepcopy"))
+_UNCOUNTED = frozenset(("find", "refill", "reduce", "names", "isinstance", "issubclass", "copy", "deepcopy"))
 _HANDED_BY_NAME = frozenset(
     (abs, all, any, bin, callable, chr, divmod, hash, hex, len, max, min, oct, ord, pow, repr, round, sorted, sum)
 )
@@ -45,6 +53,22 @@ _SERVED_SPECIALS = frozenset(
 )
 _KEPT_OF_MOCKS = ("assert", "call", "mock", "method_calls", "reset", "return_value", "side_effect", "configure")
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+_TOLD_OF_FUNCTIONS = frozenset(("__name__", "__qualname__", "__doc__"))
+_SERVED_LIBRARY = frozenset((io.StringIO, io.BytesIO, random.Random, re.Pattern, re.Match, types.SimpleNamespace))
+_LONG = 1 << 16  # characters of a text
+_MOST_LENT = 15
+_REFERENCES = ("h", "H", "o", "y", "e")  # tags of what is nothing but a reference
+_SMALL = (type(None), bool, int, float)
+
+
+@dataclass(slots=True)
+class _Lent:
+    """A container of the candidate's that the tests hold a copy of; what they do to the copy is done to it too."""
+
+    owner: Any  # None for one at the top level
+    name: str
+    value: Any
+    picture: str
 
 
 class Tester(Peer):
@@ -62,6 +86,9 @@ class Tester(Peer):
         self.ended: Ended | None = None
         self._number = 0
         self._named: set[int] = set()
+        self._lent: list[_Lent] = []
+        self._level = 0  # of requests that are open
+        self._given = False  # whether the tests hold anything of the candidate's that may be deep or large
         self._turn = threading.RLock()
         self._stdout = sys.stdout
 
@@ -71,7 +98,9 @@ class Tester(Peer):
             if self.ended is not None:
                 raise self.ended
             try:
-                return self._ask(op, args)
+                self._give_back()
+                value = self._ask(op, args)
+                self._take_again(op)
             except Ended as ended:
                 self.ended = ended
                 raise
@@ -81,6 +110,33 @@ class Tester(Peer):
             except Missing as missing:
                 self.missing.append(str(missing))
                 raise NameError(f"the program defines no `{missing}`", name=str(missing)) from None
+            return value
+
+    def _lend(self, owner: Any, name: str, value: Any) -> None:
+        if type(value) in REPLACE:
+            told = picture((value,))
+            if told and len(told) <= _LONG:
+                self._lent = [*self._lent[-_MOST_LENT:], _Lent(owner, name, value, told)]
+
+    def _give_back(self) -> None:
+        """Have the candidate's containers hold what the tests made of their copies."""
+        if self._level:
+            return
+        for lent in self._lent:
+            now = picture((lent.value,))
+            if now != lent.picture:
+                lent.picture = now
+                self._ask("refill", (lent.owner, lent.name, lent.value))
+
+    def _take_again(self, op: str) -> None:
+        """Have the copies of containers at the candidate's top level hold what it made of them."""
+        lent = [one for one in self._lent if one.owner is None]
+        if not lent or self._level or op in _UNCOUNTED:
+            return
+        for one, (has, value) in zip(lent, self._look_up([one.name for one in lent]), strict=True):
+            if has is True:
+                refill(one.value, value)
+                one.picture = picture((one.value,))
 
     def _ask(self, op: str, args: tuple[Any, ...]) -> Any:
         self._number += 1
@@ -90,25 +146,34 @@ class Tester(Peer):
         try:
             send(self.channel, [number, token, op, encoder.encode(args), wishes])
         except (Refused, ValueError) as reason:
+            if self._given:  # it may be made of what the candidate gave, which is then what is wrong with it
+                raise Uncrossable(f"an argument cannot be handed to the program: {reason}") from None
             self.fault = f"an argument cannot be handed to the candidate: {reason}"
             raise
-        if op not in _UNCOUNTED:
-            if not self.calls:
-                frames.send(self._judge, ["called", True])
-            self.calls += 1
-        while True:
-            message = self._receive(number, token)
-            if message[2] != "?":
-                break
-            send(self.channel, [number, token, "!", *self.answer(message[3], message[4], message[5])])
+        waits = not self.calls
+        if waits:
+            self._say_called(called=True)
+        self.calls += op not in _UNCOUNTED
+        self._level += 1
+        try:
+            while (message := self._receive(number, token))[2] == "?":
+                self._given = True
+                send(self.channel, [number, token, "!", *self.answer(message[3], message[4], message[5])])
+        finally:
+            self._level -= 1
         value, printed = None, message[5]
+        self._given |= (op != "find" and _is_large(message[3])) or message[4] is not None
         try:
             value = self._read(message, encoder.shared)
+            if waits and not self.calls:
+                self._say_called(called=False)
         finally:
             if type(printed) is str and wishes & WISH_PRINTED:
                 sys.stdout.write(printed)
         if op == "get" and proxies.is_proxy(value) and proxies.mark_of(args[0]) in self._named:
             self._named.add(proxies.mark_of(value))  # a class inside a class that the tests name
+        if op == "get" and proxies.is_proxy(args[0]):
+            self._lend(args[0], args[1], value)
         return value
 
     def _receive(self, number: int, token: str) -> list[Any]:
@@ -126,24 +191,39 @@ class Tester(Peer):
         return self.read_answer(message[2:5], shared)
 
     def find(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return what the candidate has of these names at its top level."""
-        found = self.ask("find", list(names))
-        if type(found) is not list or len(found) != len(names):
-            raise Ended("answered with no names", forged=True)
+        """Return what the candidate has of these names at its top level; raises Ended if it does not say."""
+        with self._turn:
+            found = self._look_up(names)
         there = {name: value for name, (has, value) in zip(names, found, strict=True) if has is True}
         for name, value in there.items():
             if not proxies.is_proxy(value):
+                if not self.calls:
+                    self._say_called(called=True)
                 self.calls += 1  # a constant was read
+                self._given |= not isinstance(value, _SMALL)
+                self._lend(None, name, value)
             elif name.lstrip("_")[:1].isupper():
                 self._named.add(proxies.mark_of(value))
         return there
 
-    def find_first(self, names: Sequence[str]) -> dict[str, Any]:
-        """Find the names that the tests use; the judge is told that this end waits, and when it no longer does."""
-        frames.send(self._judge, ["called", True])
-        found = self.find(names)
-        frames.send(self._judge, ["called", self.calls > 0])
-        return found
+    def _look_up(self, names: Sequence[str]) -> list[tuple[Any, Any]]:
+        if self.ended is not None:
+            raise self.ended
+        try:
+            pairs = [(has, value) for has, value in self._ask("find", (list(names),))]
+        except Ended as ended:
+            self.ended = ended
+            raise
+        except (Exception, Missing):  # noqa: BLE001  it raises nothing; whatever it says is no fault of the tests
+            pairs = []
+        if len(pairs) != len(names):
+            self.ended = Ended("answered with no names", forged=True)
+            raise self.ended
+        return pairs
+
+    def _say_called(self, *, called: bool) -> None:
+        """Tell the judge whether what happens to this end from now on may be the candidate's doing."""
+        frames.send(self._judge, ["called", called])
 
     def names_any(self, kinds: tuple[int, ...]) -> bool:
         """Say whether the tests name one of the classes, as a class is named: a function's results are not trusted."""
@@ -181,14 +261,18 @@ def serve(channel: socket.socket, rpc: socket.socket) -> None:
     The first message is `{"source", "names", "entry_points"}`.
     """
     try:
+        work(channel, rpc)
+    finally:
+        os._exit(0)
+
+
+def work(channel: socket.socket, rpc: socket.socket) -> None:
+    """Do what `serve` does and return."""
+    with contextlib.suppress(frames.Broken):  # the judge is gone
         job = frames.receive(channel)
         warnings.simplefilter("ignore")
         tester = Tester(rpc, channel)
         Runner(channel, tester, _namespace).run(job["source"], job["names"], job["entry_points"])
-    except frames.Broken:
-        pass  # the judge is gone
-    finally:
-        os._exit(0)
 
 
 def _namespace(
@@ -199,7 +283,7 @@ def _namespace(
     wanted = scope.undefined(source)
     modules = scope.library_modules(tree, wanted - declared)
     sought = sorted(declared or wanted - modules)
-    found = tester.find_first(sought)
+    found = tester.find(sought)
     tester.missing.extend(name for name in sought if name not in found and name in wanted)
     own = dict(vars(builtins))
     own.update({name: tester.classes.of(name) for name in _REPLACED})
@@ -240,11 +324,19 @@ def _is_own(value: Any, *, mocks: bool = True) -> bool:
     return mocks and kind.__module__ == "unittest.mock"
 
 
+def _is_large(told: Any) -> bool:
+    if type(told) is list:
+        return not told or told[0] not in _REFERENCES
+    return type(told) is str and len(told) > _LONG
+
+
 def _public(value: Any, name: str) -> Any:
     mocked = type(value).__module__ == "unittest.mock"
+    if name in _TOLD_OF_FUNCTIONS and isinstance(value, _FUNCTIONS):
+        return getattr(value, name)  # what `functools.wraps` takes over
     if name.startswith("_") or (mocked and name.startswith(_KEPT_OF_MOCKS)):
         raise AttributeError(f"{name!r} of an object of the tests is not shown")
-    if not _is_own(value) and type(value) not in {io.StringIO, io.BytesIO}:
+    if not _is_own(value) and type(value) not in _SERVED_LIBRARY:
         raise AttributeError(f"an object of the tests shows no {name!r}")
     found = getattr(value, name)
     if isinstance(found, types.ModuleType | types.FrameType | types.CodeType | types.TracebackType | type):

@@ -38,6 +38,13 @@ class Malformed(ValueError):  # noqa: N818  it is what happened
     """The message is none that `Encoder` writes, or takes too long to read."""
 
 
+MALFORMED = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, MemoryError),
+    ImportError,  # an array where numpy is not
+)
+"""What reading a malformed message raises."""
+
+
 class Encoder:
     """Writes the values of one message. `known` are objects that the other side has, in order: they cross as places."""
 
@@ -144,7 +151,7 @@ class Decoder:
             return self.read(value)
         except Malformed:
             raise
-        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, MemoryError) as e:
+        except MALFORMED as e:
             raise Malformed(f"no value: {type(e).__name__}") from None
 
     def read(self, value: Encoded) -> Any:

@@ -8,6 +8,7 @@ import gc
 import importlib
 import mmap
 import os
+import random
 import select
 import signal
 import socket
@@ -17,7 +18,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from llm_finetuning.sandbox.box import candidate, frames, limits, probe, seccomp, syscalls, tester
+from llm_finetuning.sandbox.box import candidate, frames, limits, probe, rehearsal, seccomp, syscalls, tester
 from llm_finetuning.sandbox.box.rooms import ROOMS, Rooms
 
 CANDIDATE, TESTER, PROBE, END, WAIT = 1, 2, 3, 4, 5
@@ -47,9 +48,10 @@ class Confinement:
     room_of: dict[int, str] = field(default_factory=dict)  # by process id
 
 
-def warm(packages: list[str]) -> None:
-    """Import what solutions commonly import, and those of the allowed packages that are there."""
-    for name in [*candidate.PRELOAD, *packages]:
+def warm(modules: list[str]) -> None:
+    """Make ready what every program uses: its standard streams, and those of the modules that are there."""
+    candidate.make_streams()
+    for name in modules:
         try:
             importlib.import_module(name)
         except ImportError:  # a package need not be installed, and a module may be missing from a small interpreter
@@ -60,9 +62,10 @@ def serve(control: socket.socket, confinement: Confinement) -> NoReturn:
     """Carry out orders until the judge goes."""
     marks = mmap.mmap(-1, mmap.PAGESIZE)
     own = syscalls.process_descriptor(os.getpid()) if confinement.own_namespace else -1
-    gc.collect()
-    gc.freeze()
-    gc.disable()
+    if confinement.filter is not None:
+        confinement.filter.name(1)  # of a program in a namespace of its own; without one each has another
+    rehearsed = False
+    _settle()
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, ORDER.size, 3)
         if not message:
@@ -70,7 +73,12 @@ def serve(control: socket.socket, confinement: Confinement) -> NoReturn:
         what, pid, *numbers = ORDER.unpack(message)
         if what == END:
             control.send(_end(confinement, marks, pid))
-            confinement.rooms.tidy(confinement.room_of.pop(pid, ""))
+            room = confinement.room_of.pop(pid, "")
+            confinement.rooms.tidy(room)
+            if not rehearsed and room == _ROOM[TESTER]:  # a box that only compares calls has no use for it
+                rehearsal.rehearse()
+                rehearsed = True
+                _settle()
         elif what == WAIT:
             answer = _wait(confinement, marks, pid, numbers[0])
             control.send(answer)
@@ -78,6 +86,13 @@ def serve(control: socket.socket, confinement: Confinement) -> NoReturn:
                 confinement.rooms.tidy(confinement.room_of.pop(pid, ""))
         else:
             control.send(_start(confinement, marks, own, what, dict(zip(LIMITS, numbers, strict=True)), descriptors))
+
+
+def _settle() -> None:
+    """Have the collector leave alone what is there: looking at it would copy the memory that it is in."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def _start(
@@ -94,13 +109,14 @@ def _start(
             return STARTED.pack(0, 16)  # EBUSY: the one before was never waited for
         confinement.rooms.prepare(room, int(bounds["files_mb"]))
         marks[_MARK[room]] = 0
+        planned = limits.plan(bounds, address_space=confinement.address_space, count_threads=confinement.count_threads)
         parent = os.getpid()
         if own >= 0:
             syscalls.unshare(syscalls.CLONE_NEWPID)
         try:
-            pid = os.fork()
+            pid = syscalls.fork()
             if not pid:
-                _become(confinement, marks, parent, what, bounds, descriptors)
+                _become(confinement, marks, parent, what, planned, descriptors)
         finally:
             if own >= 0:
                 syscalls.set_namespace(own, syscalls.CLONE_NEWPID)
@@ -118,7 +134,7 @@ def _become(
     marks: mmap.mmap,
     parent: int,
     what: int,
-    bounds: dict[str, float],
+    planned: list[tuple[int, tuple[int, int]]],
     descriptors: list[int],
 ) -> NoReturn:
     """Turn this fork into a program: descriptors, limits, room, Landlock, capabilities, seccomp; then serve."""
@@ -135,16 +151,19 @@ def _become(
         if room in confinement.rules:
             syscalls.call("landlock_restrict_self", confinement.rules[room], 0)
         syscalls.close_from(RPC + 1 if rest else RPC)
-        limits.apply(bounds, address_space=confinement.address_space, count_threads=confinement.count_threads)
+        limits.apply(planned)
         syscalls.drop_capabilities()
         if not confinement.own_namespace:
             syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(_FAILED)
         if confinement.filter is not None:
-            confinement.filter.install(os.getpid())
+            if not confinement.own_namespace:
+                confinement.filter.name(os.getpid())
+            confinement.filter.install()
         marks[_MARK[room]] = 1
         marks.close()  # unmapped before a line of the program runs, so that it cannot take the mark back
+        random.seed()
         gc.enable()
         _serve(what)
         status = 0
