@@ -99,6 +99,7 @@ def test_another_share_makes_the_scores_stale(
     folder, samples, _ = scored
     labels = runs.write_labels_csv(folder, samples, lambda sample: sample.index in (0, 3))
     assert finetune("review", folder, "--import", labels, "--reader", "ada")[0] == 0
+    runs.examine(folder)
     before = lineage.of_gate(brief.load(folder))
     text = (folder / "brief.yaml").read_text("utf-8")
     (folder / "brief.yaml").write_text(text.replace("share: 0.5", "share: 0.4", 1), "utf-8")
