@@ -107,7 +107,7 @@ def test_another_share_makes_the_scores_stale(
 
     assert lineage.of_gate(brief.load(folder)) != before
     assert code == 2
-    assert "rewards of brief.yaml changed" in err
+    assert "of brief.yaml changed" in err
 
 
 def test_unknown_token_ids_are_refused_for_a_penalised_reward(tmp_path: Path, finetune: Finetune) -> None:
