@@ -1,6 +1,7 @@
 """`finetune audit` on runs without a model: what it says, what it exits with, and what makes it stale."""
 
 import json
+import re
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -51,8 +52,8 @@ def test_sound_data_set_goes_on_to_sampling(run_dir: Path, finetune: Finetune) -
     code, out, _ = finetune("audit", run_dir)
 
     assert 0 == code
-    assert out.startswith("15 rows: 0 block, 0 warn, ")
-    assert "note: tokens and template were not looked at: no transformers here" in out
+    assert re.search(r"^15 rows: 0 block, \d+ warn, ", out, re.MULTILINE)
+    assert "tokens and template were not looked at" in out  # no transformers here, or no such model
     assert f"next: finetune sample {run_dir}" in out
     assert "audit.json" in out
     assert f"next: finetune sample {run_dir}" in finetune("status", run_dir)[1]
