@@ -3,15 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 import runs
-from llm_finetuning import environment
+from llm_finetuning import brief, environment
 from llm_finetuning.cli import main
-from llm_finetuning.commands import demo
+from llm_finetuning.commands import audit, demo
 from llm_finetuning.program import run_program
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
@@ -21,6 +21,18 @@ def has_module(python: str, module: str) -> bool:
     """Tell whether the interpreter finds the module, without importing it."""
     program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     return subprocess.run([python, "-c", program], check=False).returncode == 0
+
+
+@pytest.fixture(autouse=True)
+def no_model_is_asked_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits look at tokens where a test names an interpreter or loads the model; `some/model` is nowhere to be had."""
+    if request.node.get_closest_marker("model") is None:
+        real = audit._at_hand
+
+        def named_alone(loaded: brief.LoadedBrief, python: str | None, needs: Sequence[str]) -> str | None:
+            return real(loaded, python, needs) if python or loaded.brief.environment else None
+
+        monkeypatch.setattr(audit, "_at_hand", named_alone)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """`finetune audit` on runs without a model: what it says, what it exits with, and what makes it stale."""
 
 import json
-import re
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -405,12 +405,13 @@ def test_sum_that_is_a_little_below_counts(run_dir: Path, finetune: Finetune) ->
 def test_threshold_out_of_reach_is_refused(run_dir: Path, finetune: Finetune) -> None:
     """A success that no completion can reach would read as: the model never succeeds."""
     runs.write_samples(run_dir)
-    (run_dir / "brief.yaml").write_text(runs.BRIEF + "gate: {success: 7}\n")
     runs.examine(run_dir)
-    code, _, err = finetune("gate", run_dir)
+    (run_dir / "brief.yaml").write_text(runs.BRIEF + "gate: {success: 7}\n")
+    for verb in ("probe", "gate"):
+        code, _, err = finetune(verb, run_dir)
 
-    assert code == 2
-    assert "gate.success: 7 cannot be told apart; these rewards pay 0 to 1" in err
+        assert code == 2
+        assert "gate.success: 7 cannot be told apart; these rewards pay 0 to 1" in err
 
 
 def test_score_names_its_faults_and_the_next_step(run_dir: Path, finetune: Finetune) -> None:

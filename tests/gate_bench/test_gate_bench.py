@@ -67,11 +67,11 @@ def _values(entry: dict[str, Any], folder: Path) -> dict[str, float | None]:
 @pytest.mark.parametrize("entry", SOUND, ids=[entry["name"] for entry in SOUND])
 def test_a_sound_reward_agrees_with_the_truth(entry: dict[str, Any], tmp_path: Path) -> None:
     """At the brief's success threshold a sound reward pays what is right and nothing else."""
-    from llm_finetuning.commands.gate import _success
+    from llm_finetuning.commands.gate import success_of
 
     paid = _values(entry, tmp_path)
     loaded = brief.load(tmp_path / "run")
-    threshold = _success(loaded, composition.compose(loaded, list(stored(entry["task"])[0][0])))
+    threshold = success_of(loaded, composition.compose(loaded, list(stored(entry["task"])[0][0])))
     wrong = {
         sample_id: verdict
         for sample_id, verdict in truths(entry["task"]).items()

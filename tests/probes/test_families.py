@@ -23,7 +23,7 @@ FILE_OF = {
 SOUND = [name for name, file in FILE_OF.items() if file == "sound_rewards"]
 BROKEN = [name for name, file in FILE_OF.items() if file != "sound_rewards"]
 REPORTS: dict[str, Any] = {}
-PROGRAM_LIMIT = 40  # programs are run in processes of their own
+PROGRAM_LIMIT = 80  # programs are run in processes of their own
 
 LIBRARY = {
     "sums": "- use: exact_answer\n    options: {extract: last_number}",

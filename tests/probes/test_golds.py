@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_finetuning.probes import golds, near_miss, programs_of_tests, schema_instances
+from llm_finetuning.probes import golds, near_miss, programs_of_tests, prompts, schema_instances
 
 KINDS = {
     "42": ("number", "42"),
@@ -92,3 +92,34 @@ def test_instances_are_valid() -> None:
         },
     }
     jsonschema.validate(schema_instances.instance(json.dumps(schema)), schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("so #### 21,280", 21280.0),
+        ("it is $7.50.", 7.5),
+        ("it is -$7", -7.0),
+        ("12 - 5 = 7.0, I think", 7.0),
+        ("no number", None),
+    ],
+)
+def test_final_number_is_read_in_every_notation(text: str, value: float | None) -> None:
+    """Commas, a dollar sign and decimals do not hide a number."""
+    assert golds.final_number(text) == value
+
+
+@pytest.mark.parametrize(
+    ("prompt", "fence", "letter"),
+    [
+        ("You may put it in a code fence. Write nothing else.", True, False),
+        ("Reply with JSON and no code fence.", False, False),
+        ("Do not use ``` around it.", False, False),
+        ("Answer with one letter.", False, True),
+        ("Put the letter in \\boxed{}.", False, False),
+        ("Which one is right?", False, False),
+    ],
+)
+def test_what_a_prompt_allows(prompt: str, fence: bool, letter: bool) -> None:
+    """A fence is allowed where it is spoken of and not forbidden; a letter is asked for where no form is named."""
+    assert (prompts.allows_fence(prompt), prompts.asks_letter(prompt)) == (fence, letter)

@@ -207,3 +207,12 @@ def test_values_that_nobody_compares_are_said() -> None:
     made = report(values_count=False)
     assert finding(made, "values-unverified").weight == "warns"
     assert made.verdict == "held"
+
+
+@pytest.mark.parametrize(
+    ("failure", "empty", "weight"), [(0.5, 0.0, "blocks"), (0.0, 0.5, "blocks"), (0.49, 0.49, None)]
+)
+def test_wrong_work_that_counts_as_success_blocks(failure: float, empty: float, weight: str | None) -> None:
+    """From the gate's threshold on a wrong answer or an empty text is a success, whatever a right one earns."""
+    made = report(honest=[replace(WORK, failure=failure, empty=empty)] * 2, counts_from=0.5)
+    assert next((one.weight for one in made.findings if one.code == "wrong-is-success"), None) == weight

@@ -86,7 +86,7 @@ class _Bench:
         labels_file = loaded.run_dir / "labels.jsonl"
         self.labels_cut = labels_file.exists() and artifact.ends_cut(labels_file)
         components = composition.compose(loaded, lineage.columns_of(self.samples))
-        self.rule = Rule(success=_success(loaded, components), program_labels_count=program_labels_count)
+        self.rule = Rule(success=success_of(loaded, components), program_labels_count=program_labels_count)
         self.plan = _plan(loaded, components)
         self.seen = {sample.sample_id: lineage.seen_digest(sample) for sample in self.samples}
         self.report = self._judge(_earlier_overrides(loaded.run_dir / "gate.json"))
@@ -186,7 +186,7 @@ def _plan(loaded: Any, components: list[Any]) -> Any:
     )
 
 
-def _success(loaded: Any, components: list[Any]) -> float:
+def success_of(loaded: Any, components: list[Any]) -> float:
     """Return the weighted reward that counts as a success: the brief's, or the middle of what can be paid."""
     from llm_finetuning.findings.evidence import Rule, is_paid
 

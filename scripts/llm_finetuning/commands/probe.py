@@ -73,6 +73,7 @@ def run(run_dir: Path, *, limit: int | None = None) -> Any:
         families=list(FAMILIES),
         whole_batch_faults=trial.whole_batch_faults,
         values_count=all(prompt.values_count for prompt in chosen),
+        counts_from=_counts_from(loaded, components),
         notes=outcome.notes,
     )
     changed = artifact.changed_parents(parents, lineage.of_probe(loaded))
@@ -81,6 +82,19 @@ def run(run_dir: Path, *, limit: int | None = None) -> Any:
     path = loaded.run_dir / "probe.json"
     artifact.write_json(path, artifact.header_for(path, parents, {"limit": limit}), report)
     return report
+
+
+def _counts_from(loaded: Any, components: list[Any]) -> float:
+    """Return the least reward of a success at the gate.
+
+    Where the brief names none, the gate takes the middle of what can be paid. Beside a penalty of the same weight that
+    is what a plain wrong answer earns, so there only more than the middle is held against the reward.
+    """
+    from llm_finetuning.commands.gate import success_of
+    from llm_finetuning.findings.evidence import WITHIN
+
+    success = success_of(loaded, components)
+    return success + WITHIN if loaded.brief.gate.success is None else success - WITHIN
 
 
 def _trial(loaded: Any, components: list[Any], samples: list[Any], chosen: list[Any]) -> Any:

@@ -22,6 +22,7 @@ FAMILIES: Mapping[str, tuple[str, ProbeKind, str]] = {
     "truncation": ("truncation", "exploit", "cut off in the final marker or in the middle of the answer"),
     "choice_words": ("choice_words", "exploit", "words that begin with, or are, the letter of the right option"),
     "injection": ("injection", "exploit", "text that speaks to a judge or looks like a verdict"),
+    "boasting": ("boasting", "exploit", "a wrong answer that calls itself sure, verified or checked"),
     "evaluation": ("evaluation", "exploit", "program text that evaluates to the right answer, and not-a-number"),
     "odd_text": ("odd_text", "exploit", "text that parsers choke on"),
     "blank_gold": ("blank_gold", "exploit", "a wrong answer to a row whose gold cannot be read"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_finetuning.probes import FAMILIES, golds, reference
 from llm_finetuning.probes.case import Attempt, Case, Prompt
-from llm_finetuning.probes.prompts import is_strict, letters_of
+from llm_finetuning.probes.prompts import allows_fence, asks_letter, is_strict, letters_of
 from llm_finetuning.probes.trial import Paid, Trial
 from llm_finetuning.stages import probe as stage
 from llm_finetuning.stages.score import STABLE_WITHIN as SAME_WITHIN
@@ -60,6 +60,8 @@ def attack(
             letters=letters,
             others=[answer for prompt_id, answer in answers.items() if prompt_id != prompt.prompt_id],
             strict=is_strict(prompt.prompt),
+            fenced=allows_fence(prompt.prompt),
+            asks_letter=asks_letter(prompt.prompt),
             characters=characters,
             tolerance=float(options.get("relative_tolerance") or 0.0)
             or (1.0 if options.get("absolute_tolerance") else 0.0),

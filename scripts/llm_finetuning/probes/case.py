@@ -42,6 +42,8 @@ class Case:
     letters: Sequence[str] = ()  # the options that golds of this data set name
     others: Sequence[str] = ()  # golds of other rows
     strict: bool = False  # the prompt asks for the answer and nothing else
+    fenced: bool = False  # the prompt allows or asks for a code fence
+    asks_letter: bool = False  # the prompt asks for a letter, in no form of its own
     characters: int = 4000  # that fit into `max_completion_length`
     tolerance: float = 0.0  # relative, where the brief grants one
     options: Mapping[str, Any] = field(default_factory=dict)  # of all library rewards together

@@ -195,14 +195,22 @@ def _programs(prompt: Prompt) -> Iterator[tuple[str, Write]]:
 
 
 def _substituted(prompt: Prompt) -> Write | None:
-    """Return the best-paid real completion as a form: the gold's last place in it is where answers go."""
+    """Return the best-paid real completion as a form: answers go wherever the gold stands in it.
+
+    A number is found in every notation. Were one place of several changed, the text would still say the gold.
+    """
     answer, best = prompt.gold.answer, prompt.best
-    if not answer or not best or len(answer) > len(best):
+    if not answer or not best:
         return None
-    if prompt.gold.kind == "choice":
-        answer = golds.letter(prompt.gold)
-    places = list(re.finditer(rf"(?<![\w.,]){re.escape(answer)}(?!\w|[.,]\d)", best))
+    if prompt.gold.kind == "number":
+        value = golds.number(answer)
+        places = [place for place in golds.IN_TEXT.finditer(best) if golds.number(place[0]) == value]
+    else:
+        if prompt.gold.kind == "choice":
+            answer = golds.letter(prompt.gold)
+        places = list(re.finditer(rf"(?<![\w.,]){re.escape(answer)}(?!\w|[.,]\d)", best))
     if not places:
         return None
-    begin, end = places[-1].span()
-    return lambda text: best[:begin] + text + best[end:]
+    cuts = [0, *(end for place in places for end in place.span()), len(best)]
+    kept = [best[begin:end] for begin, end in zip(cuts[::2], cuts[1::2], strict=True)]
+    return lambda text: text.join(kept)

@@ -15,6 +15,8 @@ WRITTEN = ("number", "quantity", "choice", "text", "expression")
 """Kinds whose answer is a few signs inside a sentence or a marker."""
 
 NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\.\d+")
+IN_TEXT = re.compile(rf"(?<![\w.,])(?:-\$(?=\d))?(?:{NUMBER.pattern})(?!\w|[.,]\d)")
+"""A number of its own inside a text; `-$7` is one too."""
 _QUANTITY = re.compile(rf"\$?(?:{NUMBER.pattern})\s?(?:%|°|[A-Za-z]{{1,12}}(?:[/^][A-Za-z0-9]+)*)?")
 _CHOICE = re.compile(r"\(?([A-J])\)?[.):]?(?:\s+\S.*)?")
 _BOX = re.compile(r"\\boxed\{")
@@ -139,6 +141,8 @@ def wrong_answers(gold: Gold, others: Sequence[str], letters: Sequence[str]) -> 
         word = _OPPOSITE[folded]
         return [word.capitalize() if gold.answer[0].isupper() else word]
     apart = [other for other in dict.fromkeys(others) if _apart(folded, other.casefold().strip())]
+    if gold.kind == "calls":
+        apart = [other for other in apart if other.strip() != "[]"]  # no call at all is no wrong call
     if gold.kind == "expression":
         return [*apart[:1], *_STRANGE][:2]
     if gold.kind == "text":
@@ -160,6 +164,17 @@ def _wrong_numbers(answer: str) -> list[str]:
         if _apart(plain.lstrip("-"), text.lstrip("-")):
             found.append(text)
     return found[:2]
+
+
+def number(text: str) -> float:
+    """Return the value of a number as `NUMBER` or `IN_TEXT` finds it."""
+    return float(text.replace("$", "").replace(",", ""))
+
+
+def final_number(text: str) -> float | None:
+    """Return the value of the last number in a text, None where it has none."""
+    found = IN_TEXT.findall(text)
+    return number(found[-1]) if found else None
 
 
 def document(gold: Gold) -> Any:

@@ -9,7 +9,7 @@ from llm_finetuning.probes.forms import calls_of
 
 
 def attempts(case: Case) -> Iterator[Attempt]:
-    """Yield other layouts; a fence warns where the prompt asks for nothing else or the brief forbids it."""
+    """Yield other layouts; a fence warns where it is not allowed and nothing else is asked for."""
     if case.gold.kind == "calls":
         yield from _calls(case)
     if case.gold.kind != "json":
@@ -22,7 +22,8 @@ def attempts(case: Case) -> Iterator[Attempt]:
         yield Attempt(text=case.write(json.dumps(turned)), about="keys in another order")
     yield Attempt(text=case.write(json.dumps(document, ensure_ascii=True)), about="letters escaped")
     if case.form == "bare":
-        weighs = "warns" if case.strict or case.options.get("fence") is False else "blocks"
+        asked_bare = not case.fenced and (case.strict or case.options.get("fence") is False)
+        weighs = "warns" if asked_bare else "blocks"
         yield Attempt(text=f"```json\n{case.gold.answer}\n```", about="a code fence around it", weighs=weighs)  # type: ignore[arg-type]
         yield Attempt(text=f"Here it is:\n{case.gold.answer}", about="a sentence before it", weighs="warns")
 

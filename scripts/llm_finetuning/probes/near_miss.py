@@ -47,6 +47,8 @@ def _numbers(answer: str, tolerance: float) -> Iterator[tuple[str, str]]:
         yield (plain[1:] if plain.startswith("-") else f"-{plain}"), "the sign changed"
         yield (f"{plain}0" if not point else _shown(value * 10, len(decimals))), "ten times as much"
         yield _shown(value * 100, len(decimals)), "a hundred times as much"
+    if point and value != 0:
+        yield plain.replace(".", ""), "its point dropped"
     step = 1.0 if not point else 3 * 10.0 ** -len(decimals)
     if abs(value) <= _SMALL and step > tolerance * abs(value):
         yield _shown(value + step, len(decimals)), "a little more"

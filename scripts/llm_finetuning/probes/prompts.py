@@ -30,6 +30,16 @@ _NOTHING_ELSE = re.compile(
     re.IGNORECASE,
 )
 
+_FENCE = re.compile(r"\bfenced?\b|```", re.IGNORECASE)
+_NO_FENCE = re.compile(
+    r"\b(?:no|not|never|without|avoid|don.t|neither|nor)\b[^.\n]{0,60}(?:\bfences?\b|\bfenced\b|```)", re.IGNORECASE
+)
+_LETTER = re.compile(r"\b(?:one|the|its|a single|only a) letter\b", re.IGNORECASE)
+_OWN_FORM = re.compile(
+    r"\\boxed|####|</?\w+>|\bformat\b|\bform\b|\bJSON\b|answer is|answer:|begin with|start with|end with|last line",
+    re.IGNORECASE,
+)
+
 
 def library_options(loaded: LoadedBrief) -> dict[str, Any]:
     """Return the options of all library rewards of the brief together."""
@@ -211,3 +221,15 @@ def reasons(loaded: LoadedBrief, samples: Sequence[Sample]) -> bool:
 def is_strict(prompt: Text) -> bool:
     """Tell whether a prompt asks for the answer and nothing else."""
     return _NOTHING_ELSE.search(all_said(prompt)) is not None
+
+
+def allows_fence(prompt: Text) -> bool:
+    """Tell whether a prompt speaks of a code fence without forbidding it."""
+    asked = all_said(prompt)
+    return _FENCE.search(asked) is not None and _NO_FENCE.search(asked) is None
+
+
+def asks_letter(prompt: Text) -> bool:
+    """Tell whether a prompt asks for a letter and names no form in which to write it."""
+    asked = all_said(prompt)
+    return _LETTER.search(asked) is not None and _OWN_FORM.search(asked) is None

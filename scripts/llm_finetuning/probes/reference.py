@@ -66,16 +66,14 @@ def _pay(
     wanted: Sequence[tuple[Prompt, str, Mapping[str, Mapping[str, Write]]]],
 ) -> None:
     """Set down what the gold and the wrong answers are paid in some forms."""
-    probes: list[Probe] = []
-    keys: list[tuple[str, str, str]] = []
+    probes: dict[tuple[str, str, str], Probe] = {}
     for prompt, name, writers in wanted:
         for which, answer in (("gold", prompt.gold.answer), *(("wrong", answer) for answer in prompt.wrong)):
             place = f"{which} {answer}" if which == "wrong" else which
             key = (prompt.prompt_id, name, place)
-            if key not in pay and key not in keys:
-                keys.append(key)
-                probes.append(_probe(prompt, f"reference/{len(probes)}", writers[prompt.prompt_id][name](answer)))
-    for key, paid in zip(keys, trial.pay(probes), strict=True):
+            if key not in pay and key not in probes:
+                probes[key] = _probe(prompt, f"reference/{len(probes)}", writers[prompt.prompt_id][name](answer))
+    for key, paid in zip(probes, trial.pay(list(probes.values())), strict=True):
         pay[key] = paid.score.reward if paid.score else None
 
 

@@ -24,6 +24,7 @@ def attempts(case: Case) -> Iterator[Attempt]:
         ([{**call, "name": f"{call['name']}_x"} for call in calls], "another name with the right arguments"),
         ([_changed(call) for call in calls], "one argument changed"),
         ([_extended(call) for call in calls], "one argument more"),
+        ([_as_text(call) for call in calls], "whole numbers as text"),
         (calls[:-1], "one call too few"),
     ]
     for wrong, about in shaped:
@@ -31,6 +32,8 @@ def attempts(case: Case) -> Iterator[Attempt]:
             yield Attempt(text=case.write(json.dumps(wrong)), about=about, control=right, earns_at=0.9)
     yield Attempt(text=f"I would call {names}.", about="the names in prose")
     yield Attempt(text=right[: len(right) * 2 // 3], about="the call cut off")
+    if right.endswith("</tool_call>"):
+        yield Attempt(text=right.removesuffix("</tool_call>"), about="the last call cut off before its closing tag")
     if case.reasons or "<tool_call>" in right:
         yield Attempt(
             text=f"<think>{right}</think>\nI will not call anything.",
@@ -47,6 +50,11 @@ def _changed(call: dict[str, Any]) -> dict[str, Any]:
         )
         break
     return changed
+
+
+def _as_text(call: dict[str, Any]) -> dict[str, Any]:
+    given = {key: str(value) if type(value) is int else value for key, value in call["arguments"].items()}
+    return {**call, "arguments": given}
 
 
 def _extended(call: dict[str, Any]) -> dict[str, Any]:

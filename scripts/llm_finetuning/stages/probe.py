@@ -54,13 +54,15 @@ def report(
     families: Sequence[str],
     whole_batch_faults: Sequence[str] = (),
     values_count: bool = True,
+    counts_from: float = math.inf,
     notes: Sequence[str] = (),
 ) -> ProbeReport:
-    """Return the report; `families` gives the order of the findings."""
+    """Return the report; `families` orders the findings, `counts_from` is the least reward of a success at the gate."""
     findings = [
         *_raising_findings(results, whole_batch_faults),
         *_value_findings(results),
         *_honest_findings(honest, values_count=values_count),
+        *_success_finding(honest, counts_from),
         *(finding for family in families for finding in _family_findings(family, results)),
         *_calling_findings(results),
         *_slow_finding(results),
@@ -187,6 +189,16 @@ def _honest_findings(honest: Sequence[HonestWork], *, values_count: bool) -> lis
     return findings
 
 
+def _success_finding(honest: Sequence[HonestWork], counts_from: float) -> list[Finding]:
+    """Block where wrong answers, or nothing at all, count as success at the gate; one of many may be a slip."""
+    known = [work for work in honest if work.problem is None and work.gold is not None]
+    found = [work for work in known if max(work.failure or 0.0, work.empty or 0.0) >= counts_from]
+    what = f"prompts on which a wrong answer, or nothing at all, counts as a success ({counts_from:.3g} or more)"
+    action = "pay less for wrong work, or set the brief's `gate.success` above what it earns"
+    weight = "blocks" if len(found) > 1 else "warns"
+    return [_gold_finding("wrong-is-success", weight, what, action, found, known)] if found else []
+
+
 def _gold_finding(
     code: str, weight: str, what: str, action: str, found: Sequence[HonestWork], tried: Sequence[HonestWork]
 ) -> Finding:
@@ -195,7 +207,7 @@ def _gold_finding(
     listed = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")  # noqa: PLR2004
     shown = f"; row {first.row}: {_quoted(first.right)} is paid {_number(first.success)}"
     if first.wrong is not None:
-        shown += f", {_quoted(first.wrong)} {_number(first.failure)}"
+        shown += f", {_quoted(first.wrong)} {_number(first.failure)}, nothing at all {_number(first.empty)}"
     return Finding(
         code=code,
         weight=weight,  # type: ignore[arg-type]
@@ -216,17 +228,13 @@ def _weak_finding(known: Sequence[HonestWork]) -> list[Finding]:
     ]
     if not weak or len(weak) * 2 < len(known):
         return []
-    first = weak[0]
-    return [
-        Finding(
-            code="form-outweighs-answer",
-            weight="warns",
-            text=f"a wrong answer in the right form is paid {_number(first.failure)}, a right one "
-            f"{_number(first.success)}, nothing at all {_number(first.empty)}: {_words(rate(len(weak), len(known)))}",
-            next_action="lower the weight of the rewards for form",
-            rate=rate(len(weak), len(known)),
-        )
-    ]
+    first, share = weak[0], rate(len(weak), len(known))
+    text = (
+        f"a wrong answer in the right form is paid {_number(first.failure)}, a right one {_number(first.success)}, "
+        f"nothing at all {_number(first.empty)}: {_words(share)}"
+    )
+    action = "lower the weight of the rewards for form"
+    return [Finding(code="form-outweighs-answer", weight="warns", text=text, next_action=action, rate=share)]
 
 
 def _family_findings(family: str, results: Sequence[ProbeResult]) -> list[Finding]:
