@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from llm_finetuning.sandbox import wire
@@ -101,7 +102,9 @@ def _become_child(
                 os.close(descriptor)
             except OSError:
                 continue
-    memory = int(limits["memory_mb"] * 1024 * 1024)
+    # On top of what the test process has reserved, which a fork inherits: late in a long session that is gigabytes.
+    reserved = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+    memory = reserved + int(limits["memory_mb"] * 1024 * 1024)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     run(channel)
