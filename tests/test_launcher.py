@@ -69,7 +69,7 @@ def test_first_call_says_what_it_makes_and_how_large(called: CalledPlugin) -> No
     first = called.first_call
 
     assert first.stderr.count("\n") == 1
-    assert f"preparing a Python environment in {called.env}, once (about 5 MB" in first.stderr
+    assert f"preparing a Python environment in {called.env}, once (about 35 MB" in first.stderr
     assert facts(first)["python"] == str(called.env / "bin" / "python")
     assert facts(first)["arguments"] == ["score", "a b", "--json"]
 

@@ -170,19 +170,19 @@ def test_a_box_that_can_start_nothing_more_is_replaced(pool: Pool) -> None:
 
 def test_a_program_that_loses_two_workers_is_at_fault(pool: Pool) -> None:
     """The second box that ends over a program ends the program as an error that names it; the rest is judged."""
-    killed: set[int] = set()
+    judged = threading.Event()
 
     def kill() -> None:
-        while len(killed) < 2:
+        while not judged.is_set():  # a box that was not given the program yet does not count
             for keeper in keepers_below(os.getpid()):
-                if keeper not in killed:
-                    time.sleep(0.5)  # it has the sleeper by then
-                    killed.add(keeper)
+                judged.wait(1.0)
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(keeper, signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
     outcomes = pool.run([sleeps(5)])
+    judged.set()
     killer.join()
     assert statuses(outcomes) == ["error"]
     assert "program 0 ended two workers" in outcomes[0].detail
