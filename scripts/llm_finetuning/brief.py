@@ -5,12 +5,12 @@ import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from llm_finetuning import artifact, trl_options
+from llm_finetuning.addresses import is_address
 from llm_finetuning.errors import Refusal
 
 FILE_NAME = "brief.yaml"
@@ -109,12 +109,8 @@ class EndpointBrief(_Strict):
     @field_validator("url")
     @classmethod
     def _is_address(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0):
-                return url
-        except ValueError:
-            pass  # a port out of range, or brackets that do not close
+        if is_address(url):
+            return url
         raise PydanticCustomError("url", "must be an address as in http://127.0.0.1:8000/v1")
 
 

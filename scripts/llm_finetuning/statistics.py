@@ -22,11 +22,16 @@ def rate(hits: int, n: int) -> Rate:
     """Return a share with its 95% interval: Wilson's, and the exact one for none and for all; 0..1 for n = 0."""
     if n == 0:
         return Rate(hits=0, n=0, low=0.0, high=1.0)
-    if hits in (0, n):
-        bound = 0.025 ** (1 / n)  # Clopper and Pearson's in closed form
-        return Rate(hits=hits, n=n, low=bound if hits else 0.0, high=1.0 if hits else 1 - bound)
-    low, high = _wilson(hits / n, n)
+    low, high = _interval(hits / n, n)
     return Rate(hits=hits, n=n, low=low, high=high)
+
+
+def _interval(share: float, effective: float) -> tuple[float, float]:
+    """Return Wilson's interval at an effective sample size, and the exact one at its ends."""
+    if share in (0.0, 1.0):
+        bound = 0.025 ** (1 / effective)  # Clopper and Pearson's in closed form
+        return (bound if share else 0.0), (1.0 if share else 1 - bound)
+    return _wilson(share, effective)
 
 
 def _wilson(share: float, n: float) -> tuple[float, float]:
@@ -57,10 +62,7 @@ def stratified_share(strata: Sequence[tuple[int, int, int]]) -> Estimate:
         effective = 1 / spread if spread > 0 else math.inf
     if math.isinf(effective):
         return Estimate(value=share, low=share, high=share, n=read)
-    if share in (0.0, 1.0):
-        bound = 0.025 ** (1 / effective)
-        return Estimate(value=share, low=bound if share else 0.0, high=1.0 if share else 1 - bound, n=read)
-    low, high = _wilson(share, effective)
+    low, high = _interval(share, effective)
     return Estimate(value=share, low=low, high=high, n=read)
 
 
@@ -94,14 +96,6 @@ def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate:
     effective = min(share * (1 - share) / variance, total) if variance > 0 else total
     low, high = _interval(share, effective)
     return Estimate(value=share, low=low, high=high, n=total)
-
-
-def _interval(share: float, effective: float) -> tuple[float, float]:
-    """Return Wilson's interval at an effective sample size, and the exact one at its ends."""
-    if share in (0.0, 1.0):
-        bound = 0.025 ** (1 / effective)
-        return (bound if share else 0.0), (1.0 if share else 1 - bound)
-    return _wilson(share, effective)
 
 
 def quantile(values: Sequence[float], share: float) -> tuple[float, float | None, float | None]:

@@ -55,11 +55,8 @@ def run(run_dir: Path) -> dict[str, Any]:
     composition.make_ready(components)
     parents = lineage.of_scores(loaded)
     aggregation = stage.Aggregation(**lineage.objective_options(loaded))
-    folders = {
-        loaded.resolve(str(wanted.file).rpartition(":")[0]).parent for wanted in loaded.brief.rewards if wanted.file
-    }
     with contextlib.ExitStack() as stack:
-        for folder in folders:  # a reward may import its neighbours when it is called
+        for folder in composition.folders_of(loaded):  # a reward may import its neighbours when it is called
             stack.enter_context(composition.importable_from(folder))
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # a reward that prints must not spoil --json
         advance = stack.enter_context(console.progress("scoring", len(samples)))

@@ -77,9 +77,9 @@ def _parse(body: str) -> Document:
         return Document(None, "not_json")
     if end != len(body):
         return Document(None, "trailing_text")
-    if not body.isascii() and not _encodes(body):
+    if not body.isascii() and not encodes(body):
         return Document(None, "lone_surrogate")
-    if "\\u" in body and _SURROGATE_ESCAPE.search(body) and not _encodes(_dumped(value)):
+    if "\\u" in body and _SURROGATE_ESCAPE.search(body) and not encodes(_dumped(value)):
         return Document(None, "lone_surrogate")
     return Document(value)
 
@@ -88,7 +88,8 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _encodes(text: str) -> bool:
+def encodes(text: str) -> bool:
+    """Tell whether a string is free of lone halves of surrogate pairs."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -4,7 +4,8 @@ import math
 import os
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
+
+from llm_finetuning.addresses import is_address
 
 _FLOATING = re.compile(r"(?:^|[^a-z0-9])(latest|newest|nightly|current)(?:$|[^a-z0-9])", re.IGNORECASE)
 _NO_NAMES = ("", "auto", "default", "model")
@@ -12,12 +13,8 @@ _NO_NAMES = ("", "auto", "default", "model")
 
 def address(url: object) -> str:
     """Return the address of a server."""
-    try:
-        parts = urlsplit(url if isinstance(url, str) else "")
-        if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0):
-            return str(url)
-    except ValueError:
-        pass  # a port out of range, or brackets that do not close
+    if isinstance(url, str) and is_address(url):
+        return url
     raise ValueError(f"url: {url!r} is no address as in http://127.0.0.1:8000/v1")
 
 

@@ -9,7 +9,7 @@ an escape is raised, none of which `ast.parse` promises for a hostile text. Argu
 import re
 from typing import Any
 
-from llm_finetuning.rewards.json_text import read_json
+from llm_finetuning.rewards.json_text import encodes, read_json
 from llm_finetuning.rewards.tool_calls.reading import MALFORMED, Call, Cursor, Reading
 
 OPEN, CLOSE = "<|python_start|>", "<|python_end|>"
@@ -163,7 +163,7 @@ def _text(cursor: Cursor) -> str:
         parts.append(_ESCAPE.sub(_unescaped, body) if "\\" in body else body)
         cursor.space()
     text = "".join(parts)
-    if not parts or not _encodes(text):
+    if not parts or not encodes(text):
         raise _NotLiteral
     return text
 
@@ -181,12 +181,3 @@ def _unescaped(escape: re.Match[str]) -> str:
     if mark in "xuUN":  # cut short, or a name of a character
         raise _NotLiteral
     return _ESCAPED.get(mark, mark if mark in "\\'\"" else f"\\{mark}")
-
-
-def _encodes(text: str) -> bool:
-    """Tell whether a string is free of lone halves of surrogate pairs."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
