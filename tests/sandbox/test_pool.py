@@ -17,6 +17,7 @@ from pathlib import Path
 import levels_here
 import pytest
 
+from llm_finetuning.sandbox import shared
 from llm_finetuning.sandbox.jobs import Call, Calls, Exchange, Exchanges, Limits, Outcome, Program, Suite
 from llm_finetuning.sandbox.pool import Pool
 
@@ -67,6 +68,14 @@ def alive(session: int) -> bool:
             if int(path.read_text("latin-1").rpartition(")")[2].split()[3]) == session:
                 return True
     return False
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> None:
+    """Let every box below this process be one of the test's own: an earlier one may have left the shared pool."""
+    shared.close_all()
+    gc.collect()
+    assert keepers_below(os.getpid()) == []
 
 
 @pytest.fixture
