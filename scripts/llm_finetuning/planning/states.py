@@ -1,0 +1,123 @@
+"""What stays on the device between the steps: weights, adapter, gradients, optimizer states, a reference model."""
+
+from dataclasses import dataclass
+
+from llm_finetuning.planning.job import BYTES, Adapter, Job
+from llm_finetuning.planning.shapes import Architecture, Layer, Linear
+
+NF4 = 0.5 + 4 / 64  # bytes a weight: 4 bits, and a float32 maximum for every 64 (QLoRA, section 3)
+NF4_DOUBLE = 0.5 + 1 / 64 + 4 / 64 / 256  # the maxima in 8 bits, with a float32 of their own for every 256
+
+_STATES = {"adamw": 2, "adam": 2, "lion": 1, "sgd": 0, "adafactor": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Bytes of one device, before activations."""
+
+    weights: float
+    adapter: float
+    reference: float
+    gradients: float  # of every trained parameter
+    optimizer: float
+    transient: float  # what the optimizer's step takes beside its states
+    gathered: float  # a layer whose shards are together, and the one fetched ahead
+
+
+def adapted(layer: Layer, adapter: Adapter | None) -> tuple[Linear, ...]:
+    """Return the maps of a layer that LoRA stands beside; a fused map counts for the ones it joins."""
+    if adapter is None:
+        return ()
+    if adapter.targets is None:
+        return layer.linears()
+    joined = {"qkv_proj": "q_proj", "query_key_value": "q_proj", "c_attn": "q_proj", "gate_up_proj": "gate_proj"}
+    return tuple(
+        linear
+        for linear in layer.linears()
+        if linear.name in adapter.targets or joined.get(linear.name) in adapter.targets
+    )
+
+
+def adapter_parameters(model: Architecture, adapter: Adapter | None) -> int:
+    """Return the parameters of LoRA: rank times inputs and outputs of every adapted map."""
+    rank = adapter.rank if adapter else 0
+    return sum(rank * (m.inputs + m.outputs) for layer in model.layers for m in adapted(layer, adapter))
+
+
+def quantized_weights(model: Architecture) -> int:
+    """Return how many weights 4-bit loading takes: the maps in the layers, and the experts; never embedding or head."""
+    return model.linear_weights + model.expert_weights
+
+
+def weight_bytes(model: Architecture, job: Job) -> float:
+    """Return the bytes of the loaded policy, not sharded."""
+    if job.tuning != "qlora":
+        return model.total * job.weight_bytes
+    quantized = quantized_weights(model)
+    each = NF4_DOUBLE if job.double_quantization else NF4
+    return quantized * each + (model.total - quantized) * job.weight_bytes
+
+
+def trained(model: Architecture, job: Job) -> tuple[int, int]:
+    """Return how many parameters of the base and of the adapter are trained."""
+    if job.tuning == "full":
+        unused = 0 if model.tied or job.loss != "hidden" else model.head
+        return model.total - model.vision - unused, 0
+    if job.tuning == "norms":
+        counts = model.parameters()
+        return counts.get("norms", 0) + counts.get("qk_norm", 0), 0
+    if job.tuning == "bias":
+        return sum(layer.mixer.kv_heads * layer.mixer.value_dim for layer in model.layers), 0
+    return 0, adapter_parameters(model, job.adapter)
+
+
+def states(model: Architecture, job: Job) -> States:
+    """Return the states of one device."""
+    base, added = trained(model, job)
+    adapter_bytes = BYTES[job.adapter.dtype] if job.adapter else 0
+    weights = weight_bytes(model, job)
+    moments, transient = _optimizer(model, job, base, added)
+    gradients = float(base * job.weight_bytes + added * adapter_bytes)
+    reference = weights if job.reference else 0.0
+    share, gathered = job.shards, 0.0
+    if job.sharding == "zero3" and (job.autocast or not job.wide) and job.tuning == "full":
+        # DeepSpeed keeps 16-bit weights and gradients, and a 32-bit master with 32-bit moments in its optimizer.
+        weights, gradients = model.total * 2.0, base * 2.0
+        moments, transient = (0.0 if job.first_step else base * 8.0) + base * 4.0, 0.0
+        reference = weights if job.reference else 0.0
+    if job.sharding in ("zero3", "fsdp2"):
+        largest = max((sum(count for _, count in layer.parameters()) for layer in model.layers), default=0)
+        gathered = 2.0 * largest * job.compute_bytes + model.head * job.compute_bytes * (1 if model.tied else 2)
+        if job.sharding == "zero3":
+            gathered += 2 * 5e8 * 2  # a bucket to reduce gradients in and one in flight, 5e8 elements by default
+    return States(
+        weights=weights / share,
+        adapter=added * adapter_bytes / share,
+        reference=reference / share,
+        gradients=gradients / share,
+        optimizer=moments / share,
+        transient=transient / share,
+        gathered=gathered,
+    )
+
+
+def _optimizer(model: Architecture, job: Job, base: int, added: int) -> tuple[float, float]:
+    """Return the bytes of optimizer states, and of what its step takes beside them.
+
+    The foreach AdamW makes one copy of every second moment for its square root; the fused one none. 8-bit states are
+    two bytes a parameter and an absolute maximum a block, but the Trainer registers embeddings for 32 bits.
+    """
+    name = job.optimizer.lower()
+    adapter_bytes = BYTES[job.adapter.dtype] if job.adapter else 0
+    whole = base * job.weight_bytes + added * adapter_bytes
+    moments = next((count for start, count in _STATES.items() if start in name), 2)
+    if "8bit" in name:
+        wide = model.embedding if job.tuning == "full" else 0
+        states_bytes = (base - wide + added) * moments * 1.016 + wide * moments * 4
+        transient = 0.0
+    else:
+        states_bytes = float(whole * moments)
+        transient = float(whole) if "adam" in name and "fused" not in name else 0.0
+    if job.optimizer_in_backward:
+        transient = 0.0
+    return (0.0 if job.first_step else states_bytes), transient
