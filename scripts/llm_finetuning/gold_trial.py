@@ -151,15 +151,21 @@ def _abstentions(components: Sequence[Component], rows: Sequence[Row]) -> dict[s
     found: dict[str, list[int]] = {}
     for begin in range(0, len(rows), CALL_ROWS):
         part = rows[begin : begin + CALL_ROWS]
-        for score in _score(components, [_sample(row, "") for row in part]):
+        for score in _score(components, [_sample(row, "") for row in part], calls_again=False):
             for value in score.values:
                 if value.value is None and value.reason and DATA_REASONS.fullmatch(value.reason):
                     found.setdefault(f"`{value.name}`: {value.reason}", []).append(int(score.sample_id))
     return {reason: sorted(places) for reason, places in found.items()}
 
 
-def _score(components: Sequence[Component], samples: Sequence[Sample]) -> list[Score]:
-    return stage.score(samples, components, completions_per_call=len(samples), aggregation=stage.Aggregation())
+def _score(components: Sequence[Component], samples: Sequence[Sample], *, calls_again: bool = True) -> list[Score]:
+    return stage.score(
+        samples,
+        components,
+        completions_per_call=len(samples),
+        aggregation=stage.Aggregation(),
+        calls_again=calls_again,
+    )
 
 
 def _sample(row: Row, text: str) -> Sample:

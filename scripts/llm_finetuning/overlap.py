@@ -54,34 +54,34 @@ def same(texts: Sequence[str]) -> list[list[int]]:
 
 def near(texts: Sequence[str]) -> Near:
     """Return the groups of near duplicates among folded texts, no two of which are equal."""
-    sets = _shingle_sets(texts)
+    sets, prefixes = _shingle_sets(texts)
     index: dict[int, list[int]] = {}
     parent = list(range(len(texts)))
     budget = _Budget()
     # By size, so that a text meets only those that are no longer than itself and long enough for the similarity.
     for place in sorted(range(len(texts)), key=lambda place: len(sets[place])):
         own = sets[place]
-        for other in _candidates(own, index):
+        for other in _candidates(prefixes[place], index):
             apart = len(sets[other]) >= SIMILAR * len(own) and _root(parent, other) != _root(parent, place)
             if budget.is_spent(compares=apart):
                 return Near(_groups(parent), complete=False)
             if apart and _jaccard(own, sets[other]) >= SIMILAR:
                 parent[_root(parent, place)] = _root(parent, other)
-        _enter(own, place, index)
+        _enter(prefixes[place], place, index)
     return Near(_groups(parent), complete=True)
 
 
 def near_across(texts: Sequence[str], others: Sequence[str]) -> tuple[list[tuple[int, int]], bool]:
     """Return for each text the place of one of `others` that is nearly the same, and whether all were compared."""
-    sets = _shingle_sets([*texts, *others])
+    sets, prefixes = _shingle_sets([*texts, *others])
     index: dict[int, list[int]] = {}
     for place in range(len(others)):
-        _enter(sets[len(texts) + place], place, index)
+        _enter(prefixes[len(texts) + place], place, index)
     pairs: list[tuple[int, int]] = []
     budget = _Budget()
     for place in range(len(texts)):
         own = sets[place]
-        for other in _candidates(own, index):
+        for other in _candidates(prefixes[place], index):
             theirs = sets[len(texts) + other]
             alike_in_size = SIMILAR * len(own) <= len(theirs) and SIMILAR * len(theirs) <= len(own)
             if budget.is_spent(compares=alike_in_size):
@@ -105,24 +105,32 @@ class _Budget:
         return self.candidates > MAX_CANDIDATES or self.comparisons > MAX_COMPARISONS
 
 
-def _shingle_sets(texts: Sequence[str]) -> list[Any]:
-    """Return each text's shingles as an array of 64-bit digests, the rarest first, without those of a template."""
+def _shingle_sets(texts: Sequence[str]) -> tuple[list[Any], list[list[int]]]:
+    """Return each text's shingles as an array of 64-bit digests, without those of a template, and its prefix.
+
+    Of the rarest shingles of a text, which are its prefix, two similar texts share at least one; so those that stand in
+    one text alone are left out of it.
+    """
     import numpy as np
 
     words_kept = max(WORDS, MAX_SHINGLES // max(1, len(texts)))
     known: dict[str, int] = {}
     sets = [np.unique(_shingles(_TOKEN.findall(text)[:words_kept], known)) for text in texts]
     if not sets:
-        return []
-    digests, counts = np.unique(np.concatenate(sets), return_counts=True)
+        return [], []
+    # One sort of all gives each shingle's count at its place; to look each up among millions takes ten times as long.
+    _, places, counts = np.unique(np.concatenate(sets), return_inverse=True, return_counts=True)
+    ends = np.cumsum([len(own) for own in sets])
     most = max(TEMPLATE_TEXTS, TEMPLATE_SHARE * len(texts))
-    ranked = []
-    for own in sets:
-        often = counts[np.searchsorted(digests, own)]
+    kept_sets, prefixes = [], []
+    for own, often in zip(sets, np.split(counts[places], ends[:-1]), strict=True):
         kept = often <= most
-        own, often = own[kept], often[kept]  # noqa: PLW2901  the text's own from here on
-        ranked.append(own[np.lexsort((own, often))])
-    return ranked
+        order = np.lexsort((own[kept], often[kept]))
+        ranked, counted = own[kept][order], often[kept][order]
+        rarest = len(ranked) - math.ceil(SIMILAR * len(ranked) - 1e-9) + 1 if len(ranked) else 0
+        kept_sets.append(ranked)
+        prefixes.append(ranked[:rarest][counted[:rarest] > 1].tolist())
+    return kept_sets, prefixes
 
 
 def _shingles(words: Sequence[str], known: dict[str, int]) -> Any:
@@ -143,24 +151,17 @@ def _shingles(words: Sequence[str], known: dict[str, int]) -> Any:
     return digests
 
 
-def _prefix(own: Any) -> list[int]:
-    """Return the rarest shingles, of which two similar sets share at least one."""
-    length = len(own) - math.ceil(SIMILAR * len(own) - 1e-9) + 1 if len(own) else 0
-    found: list[int] = own[:length].tolist()
-    return found
-
-
-def _candidates(own: Any, index: dict[int, list[int]]) -> Iterator[int]:
+def _candidates(prefix: Sequence[int], index: dict[int, list[int]]) -> Iterator[int]:
     seen: set[int] = set()
-    for shingle in _prefix(own):
+    for shingle in prefix:
         for place in index.get(shingle, ()):
             if place not in seen:
                 seen.add(place)
                 yield place
 
 
-def _enter(own: Any, place: int, index: dict[int, list[int]]) -> None:
-    for shingle in _prefix(own):
+def _enter(prefix: Sequence[int], place: int, index: dict[int, list[int]]) -> None:
+    for shingle in prefix:
         index.setdefault(shingle, []).append(place)
 
 

@@ -1,10 +1,11 @@
 """Do completions end, are they alike, and what do the rewards cost."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from evidence_records import evidence, named, scored
+from evidence_records import evidence, named, scored, value
 from llm_finetuning.findings import lengths
 from llm_finetuning.findings.evidence import Plan
 from llm_finetuning.statistics import quantile
@@ -93,5 +94,44 @@ def test_rewards_are_timed_over_a_generation_batch() -> None:
     slow = Plan(completions_per_batch=1001)
 
     assert "rewards take 0.32 s for the 32 completions" in finding.text
+    assert "how long generation takes was not recorded" in finding.text
     assert finding.weight == "fine"
     assert lengths.cost_findings(evidence(lines([10] * 8, 0), plan=slow))[0].weight == "warns"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "generation", "share", "weight"),
+    [
+        ([0.04] * 8, "1.3 s", "20%", "fine"),
+        ([0.039] * 8, "1.2 s", "20%", "warns"),
+        ([0.5] * 8, "16 s", "2%", "fine"),
+        ([2.0] * 8, "64 s", "under 1%", "fine"),
+        ([9.0, 9.0, *[0.04] * 6], "1.3 s", "20%", "fine"),
+        ([None] * 7 + [0.01], "0.32 s", "50%", "warns"),
+    ],
+    ids=["at the limit", "past it", "long", "very long", "first batch waited", "one was timed"],
+)
+def test_reward_time_is_a_share_of_generation_and_rewards(
+    seconds: list[float | None], generation: str, share: str, weight: str
+) -> None:
+    """A hundredth of a second a completion beside what the sampler took; its median, since the first batch warms up."""
+    policy = [scored(0, place, 0.0, seconds=took) for place, took in enumerate(seconds)]
+    finding = named(lengths.cost_findings(evidence(policy, plan=PLAN)), "reward-time")
+
+    assert f"generation of that batch takes about {generation} on the machine that sampled" in finding.text
+    assert f"rewards are {share} of generation and rewards together; training itself is not in it" in finding.text
+    assert finding.weight == weight
+    assert finding.next_action == ("make `r` faster: it is paid in every step" if weight == "warns" else None)
+
+
+def test_long_rewards_beside_longer_generation_are_fine() -> None:
+    """Where generation was timed the share decides, not the seconds; the slowest reward is the one to mend."""
+    values = [dataclasses.replace(value("a", 0.0), seconds=1.0), value("b", 0.0)]
+
+    def finding(took: float) -> Any:
+        policy = [scored(0, place, 0.0, values=values, seconds=took) for place in range(4)]
+        return named(lengths.cost_findings(evidence(policy, plan=PLAN)), "reward-time")
+
+    assert "rewards take 32 s" in finding(100.0).text
+    assert finding(100.0).weight == "fine"
+    assert finding(1.0).next_action == "make `a` faster: it is paid in every step"

@@ -1,7 +1,8 @@
 """Sample completions from an OpenAI-compatible server; runs under the CLI's own interpreter.
 
 Job and records are those of every sampling engine. Each completion is one request with n=1 and its own seed, because
-many servers ignore `n`. A group is sent as soon as its last completion is there. How the server is talked to, and
+many servers ignore `n`. A group is sent as soon as its last completion is there, without a time: how fast a server
+answers says little of how fast the trainer's own machine generates. How the server is talked to, and
 what it refuses, is `endpoint_server`.
 """
 

@@ -28,7 +28,8 @@ class Rule:
     duplicates: float = 0.50  # share of completions that repeat a sibling above which the gate warns
     lenient_gap: float = 0.10  # share that is right but not in the form the reward reads, above which the gate warns
     reading_s: float = 1.0  # median seconds a label below which nobody can have read
-    step_s: float = 10.0  # seconds of rewards a generation batch above which the gate warns
+    reward_share: float = 0.20  # rewards' share of generation and rewards together above which the gate warns
+    step_s: float = 10.0  # where no generation was timed: seconds of rewards a batch above which the gate warns
     program_labels_count: bool = False  # the demo alone: its reader is a program
 
 

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
 from llm_finetuning.findings.evidence import Evidence, Scored
-from llm_finetuning.findings.wording import rate_words, text_of
+from llm_finetuning.findings.wording import rate_words, seconds_words, text_of
 from llm_finetuning.statistics import clustered_share, quantile
 from llm_finetuning.types import Finding, Rate
 
@@ -98,25 +99,52 @@ def diversity_findings(evidence: Evidence) -> list[Finding]:
 
 
 def cost_findings(evidence: Evidence) -> list[Finding]:
-    """Return the rewards' wall time a generation batch, as it was measured when scoring."""
-    if not evidence.policy or not evidence.plan.completions_per_batch:
+    """Return the rewards' wall time a generation batch, and its share beside the generation of that batch."""
+    batch = evidence.plan.completions_per_batch
+    if not evidence.policy or not batch:
         return []
     seconds: dict[str, float] = {}
     for scored in evidence.policy:
         for value in scored.score.values:
             seconds[value.name] = seconds.get(value.name, 0.0) + value.seconds
-    a_batch = {
-        name: total / len(evidence.policy) * evidence.plan.completions_per_batch for name, total in seconds.items()
-    }
-    whole = sum(a_batch.values())
-    slow = whole > evidence.rule.step_s
-    parts = ", ".join(f"`{name}` {value:.2g} s" for name, value in a_batch.items())
+    a_batch = {name: total / len(evidence.policy) * batch for name, total in seconds.items()}
+    whole, generation = sum(a_batch.values()), _generation_s(evidence.policy, batch)
+    parts = ", ".join(f"`{name}` {seconds_words(value)}" for name, value in a_batch.items())
+    words = (
+        f"rewards take {seconds_words(whole)} for the {batch} completions of a generation batch ({parts}), as measured "
+        f"here over {len(evidence.policy)}"
+    )
+    if generation is None:
+        slow = whole > evidence.rule.step_s
+        words += "; how long generation takes was not recorded"
+    else:
+        share = whole / (whole + generation)
+        slow = share > evidence.rule.reward_share
+        words += (
+            f"; generation of that batch takes about {seconds_words(generation)} on the machine that sampled, so "
+            f"rewards are {_percent(share)} of generation and rewards together; training itself is not in it"
+        )
     return [
         Finding(
             code="reward-time",
             weight="warns" if slow else "fine",
-            text=f"rewards take {whole:.2g} s for the {evidence.plan.completions_per_batch} completions of a "
-            f"generation batch ({parts}), as measured here over {len(evidence.policy)}; the device waits meanwhile",
-            next_action="make the slowest reward faster: it is paid in every step" if slow else None,
+            text=f"{words}; the device waits for rewards",
+            next_action=f"make `{max(a_batch, key=a_batch.__getitem__)}` faster: it is paid in every step"
+            if slow
+            else None,
         )
     ]
+
+
+def _generation_s(policy: Sequence[Scored], batch: int) -> float | None:
+    """Return the seconds that a batch of so many completions takes; None where no sampler recorded any.
+
+    The median, since the first batch on a device also waits for its kernels.
+    """
+    known = [scored.sample.seconds for scored in policy if scored.sample.seconds is not None]
+    middle = median(known) if known else 0.0
+    return middle * batch if middle > 0.0 else None
+
+
+def _percent(share: float) -> str:
+    return "under 1%" if share < 0.01 else f"{share:.0%}"  # noqa: PLR2004  a percent

@@ -52,7 +52,8 @@ def find(trial: Trial, prompts: Sequence[Prompt], reach: float) -> list[Referenc
     _pay(trial, pay, [(prompt, name, writers) for prompt in unpaid for name in writers[prompt.prompt_id]])
     _pay_nothing(trial, pay, prompts)
     _pay_samples(trial, pay, [prompt for prompt in prompts if prompt not in known])
-    return [_reference(prompt, writers.get(prompt.prompt_id, {}), order, pay, reach) for prompt in prompts]
+    beyond = {name: _beyond(pay, name, order[0]) for name in order}
+    return [_reference(prompt, writers.get(prompt.prompt_id, {}), beyond, pay, reach) for prompt in prompts]
 
 
 def _spread(prompts: Sequence[Prompt], count: int) -> list[Prompt]:
@@ -138,14 +139,17 @@ def _order(pay: Pay, prompts: Sequence[Prompt], reach: float) -> list[str]:
     return sorted(means, key=lambda name: means[name], reverse=True)
 
 
-def _reference(prompt: Prompt, writers: Mapping[str, Write], order: Sequence[str], pay: Pay, reach: float) -> Reference:
+def _reference(
+    prompt: Prompt, writers: Mapping[str, Write], beyond: Mapping[str, float | None], pay: Pay, reach: float
+) -> Reference:
+    """Return one prompt's honest work; `beyond` has the forms from the best paid on, with their mean over the best."""
     least = LEAST_SPAN * reach
     if not writers:
         return _without_gold(prompt, pay, least)
     empty = pay.get((prompt.prompt_id, "", "empty"))
     tried = [name for name in writers if (prompt.prompt_id, name, "gold") in pay]
     telling = [name for name in tried if _span(pay, prompt, name) > least]
-    name = next((name for name in order[:1] if name in telling), None)
+    name = next((name for name in list(beyond)[:1] if name in telling), None)
     if name is None:
         ranked = sorted(telling or tried, key=lambda name: _success(pay, prompt, name) or -1e9, reverse=True)
         name = ranked[0] if ranked else None
@@ -160,9 +164,7 @@ def _reference(prompt: Prompt, writers: Mapping[str, Write], order: Sequence[str
     elif span <= least:
         problem = "format_only" if success - (empty if empty is not None else success) > least else "unpaid"
     accepts = frozenset(
-        other
-        for other in order
-        if (mean := _mean_share(pay, other, order[0])) is not None and mean >= -NEARLY * max(span, least)
+        other for other, mean in beyond.items() if mean is not None and mean >= -NEARLY * max(span, least)
     )
     return Reference(_work(prompt, name, writers[name], success, failure, empty, problem), writers[name], accepts)
 
@@ -188,7 +190,7 @@ def _without_gold(prompt: Prompt, pay: Pay, least: float) -> Reference:
     return Reference(work, (lambda _: best) if told else None, frozenset())
 
 
-def _mean_share(pay: Pay, name: str, winner: str) -> float | None:
+def _beyond(pay: Pay, name: str, winner: str) -> float | None:
     """Return how much more a form is paid than the winning one, by the mean over the prompts that have both."""
     both = [
         (value, other)
