@@ -33,8 +33,34 @@ OWNED: Mapping[str, str] = {
     "reward_weights": "weights stand beside the rewards; write `weight:` under `rewards`",
     "model_name_or_path": "write the top-level key `model`",
     "num_generations": "belongs under `sampling`",
+    "save_only_model": "a run resumes from its last checkpoint, which needs the optimiser's state; leave it out",
+    "resume_from_checkpoint": "a run resumes from its last checkpoint by itself; leave it out",
+    "ignore_data_skip": "a resumed run goes on at the row where it stopped; leave it out",
+    "logging_nan_inf_filter": "it hides a loss that is not a number from the guard that stops on one; leave it out",
+    "use_cpu": "the machine decides it; write `hardware: cpu`",
+    "accelerator_config": "accelerate.yaml, which the shape of the run decides, has its place; leave it out",
+    "parallelism_config": "accelerate.yaml, which the shape of the run decides, has its place; leave it out",
+    "auto_find_batch_size": "a batch that shrinks by itself is another objective; set `per_device_train_batch_size`",
+    "do_train": "the run trains; leave it out",
+    "do_eval": "name held-out rows, `dataset: {evaluation: FILE}`",
+    "do_predict": "`finetune evaluate` does that; leave it out",
+    "local_rank": "the launcher sets it; leave it out",
+    "hub_token": "no key belongs in a brief; set the environment variable HF_TOKEN",
 }
-"""Options that TRL takes but that have another place in the brief."""
+"""Options that TRL takes but that have another place, or that would break what a run promises."""
+
+OWNED_BY_GRPO: Mapping[str, str] = {
+    "logging_strategy": "the guards look at every step; leave it out",
+    "logging_steps": "the guards look at every step; leave it out",
+    "log_completions": "completions are always kept, so that a run can be read like the gate's samples; leave it out",
+    "num_completions_to_print": "completions are kept in files, not printed; leave it out",
+    "vllm_server_base_url": "launch.sh starts the server and knows its address; leave it out",
+    "use_liger_kernel": "deprecated and gone in TRL 2; write `model_init_kwargs: {use_kernels: true}`",
+    "liger_kernel_config": "deprecated and gone in TRL 2; write `model_init_kwargs: {use_kernels: true}`",
+    "vllm_importance_sampling_cap": "deprecated; use `vllm_importance_sampling_clip_max`",
+    "use_transformers_paged": "deprecated; use `use_transformers_continuous_batching`",
+}
+"""The same, for GRPO alone."""
 
 REMOVED: Mapping[str, str] = {
     "max_prompt_length": "prompts are never cut any more: filter long rows out of the data set",
@@ -75,3 +101,13 @@ def names(method: str) -> list[str]:
     """Return the option names that the brief's `training` takes for a method."""
     listed = _listed()
     return ["adapter", *listed["lora"], *listed["shared"], *listed["methods"][method]]
+
+
+def adapter_names() -> list[str]:
+    """Return the names of the brief's `training` that describe the adapter and its weights, not the trainer."""
+    return ["adapter", *_listed()["lora"]]
+
+
+def own_names(method: str) -> list[str]:
+    """Return the options of a method's config that not all methods have."""
+    return list(_listed()["methods"][method])

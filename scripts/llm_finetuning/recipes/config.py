@@ -35,7 +35,7 @@ class Machine:
 class Shape:
     """Which processes run where."""
 
-    kind: Literal["cpu", "one_gpu", "server", "cluster"]
+    kind: Literal["cpu", "one_gpu", "several_gpus", "server", "cluster"]
     engine: Engine
     processes: int  # of the trainer, over all machines
     machines: int = 1
@@ -59,3 +59,12 @@ class RunConfig:
     shape: Shape
     versions: Mapping[str, str]
     notes: tuple[str, ...] = field(default=())  # what a person should know before launching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the run has shown before it is built; whatever was not measured is empty."""
+
+    longest_prompt: int | None = None  # tokens, by the audit
+    passed: tuple[float, float, float] | None = None  # pass rate of the samples and its 95% interval
+    constant_prompts: tuple[str, ...] = ()  # ids of sampled prompts whose completions were all paid the same
