@@ -85,6 +85,8 @@ def test_transformers_samples_text_and_chat(sampled: list[dict[str, Any]]) -> No
     assert ["policy"] * 4 + ["low_temperature"] * 5 == [each["pass_name"] for each in groups[:9]]
     for group in groups:
         check_group(group)
+        assert 0.0 < group["seconds"] < 60.0
+    assert groups[0]["seconds"] == groups[1]["seconds"] != groups[2]["seconds"]  # one time a batch
     assert len({completion["text"] for completion in groups[0]["completions"]}) > 1
     assert groups[6]["completions"][0] == groups[6]["completions"][1]
     assert "Paris" in groups[2]["completions"][0]["text"] + groups[2]["completions"][1]["text"]
@@ -174,6 +176,7 @@ def test_vllm_samples_reproducibly_in_one_process(vllm_python: str, model_folder
     assert outsiders == []
     for group in whole[1:]:
         check_group(group)
+        assert 0.0 < group["seconds"] < 60.0
     once = drawn(whole)
     assert [3, 2, 2, 3, 2, 2, 1, 3, 2] == [len(group) for group in once]
     assert once[0] != once[1]
@@ -194,6 +197,7 @@ def test_endpoint_samples_a_real_server(vllm_server: str, sampled: list[dict[str
     assert {"p1": 3, "p2": 2, "p3": 2, "p4": 3} == {name: len(each["completions"]) for name, each in groups.items()}
     for group in groups.values():
         check_group(group)
+        assert "seconds" not in group
     assert groups["p1"]["prompt_ids"] == sampled[0]["facts"]["first_prompt_ids"]
     assert records[0]["facts"]["context_length"] == 2048
 

@@ -1,0 +1,2 @@
+
+exec "$PYTHON" train.py

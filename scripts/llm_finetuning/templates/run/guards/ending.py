@@ -1,0 +1,84 @@
+"""How train.py ends: one line that says why, logs/outcome.json, and the exit code that belongs to it."""
+
+import contextlib
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from guards import gate_check, outcome
+
+
+class Ended(Exception):  # noqa: N818  an answer, not an error of the program
+    """Something that a person can act on; the words say what, where and how to mend it."""
+
+    def __init__(self, reason: str, exit_code: int) -> None:
+        """Take the line that is shown and `outcome.EXIT_...`."""
+        super().__init__(reason)
+        self.reason, self.exit_code = reason, exit_code
+
+
+def refuse(*faults: str) -> Ended:
+    """Return the end of a run whose config or environment is wrong, with all faults at once."""
+    return Ended("\n".join(faults), outcome.EXIT_BAD_INPUT)
+
+
+def say(words: str) -> None:
+    """Print a line of the run's own, once in all processes."""
+    if os.environ.get("RANK", "0") == "0":
+        sys.stdout.write(f"[run] {words}\n")
+        sys.stdout.flush()
+
+
+class Run:
+    """What the end of the run has to know: the trainer, once there is one."""
+
+    def __init__(self, here: Path) -> None:
+        """Take the run folder."""
+        self.here = here
+        self.trainer: Any = None
+
+    @property
+    def global_step(self) -> int:
+        """Return the optimiser steps that were done."""
+        return int(self.trainer.state.global_step) if self.trainer is not None else 0
+
+    def end(self, state: str, reason: str, exit_code: int) -> None:
+        """Write how the run ended, unless an earlier cause stands there already."""
+        outcome.write(self.here, state, reason, global_step=self.global_step, exit_code=exit_code)
+
+
+@contextlib.contextmanager
+def recorded(here: Path) -> Iterator[Run]:
+    """Turn every way out of train.py into an outcome and an exit code; a fault of ours keeps its traceback."""
+    if os.environ.get("RANK", "0") == "0":
+        outcome.clear(here)
+    run = Run(here)
+    try:
+        yield run
+    except Ended as ended:
+        run.end(outcome.FAILED, ended.reason, ended.exit_code)
+        sys.stderr.write(f"{ended.reason}\n")
+    except gate_check.Refused as refused:
+        run.end(outcome.FAILED, str(refused), outcome.EXIT_NO)
+        sys.stderr.write(f"{refused}\n")
+    except BaseException as error:  # noqa: BLE001  every way out is written down
+        if isinstance(code := getattr(error, "exit_code", None), int):  # a refusal of the frozen package
+            run.end(outcome.FAILED, str(error), code)
+            sys.stderr.write(f"{error}\n")
+        else:
+            traceback.print_exc()
+            run.end(outcome.FAILED, _words(error), outcome.EXIT_MACHINERY)
+    else:
+        run.end(outcome.FINISHED, f"trained {run.global_step} steps", outcome.EXIT_DONE)
+    ended_as = outcome.read(here)
+    sys.exit(int(ended_as["exit_code"]) if ended_as else outcome.EXIT_MACHINERY)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error}); free some space and start again, it goes on from the last checkpoint"
+    return f"{type(error).__name__}: {error}".splitlines()[0]
