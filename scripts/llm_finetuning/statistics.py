@@ -4,18 +4,26 @@ Sources: Wilson (1927) for a share, with Brown, Cai and DasGupta (2001) for when
 for counts of none and of all; Korn and Graubard (1998) for shares of a sample drawn with unequal chances; Fleiss, Cohen
 and Everitt (1969) for the variance of Cohen's kappa (Cohen 1960); Hoeffding (1948) for the unbiased estimate of how
 often a subset of a group is of one value; Skellam (1948) for successes whose chance differs from prompt to prompt;
-David and Nagaraja (2003), section 7.1, for a quantile's interval from order statistics.
+David and Nagaraja (2003), section 7.1, for a quantile's interval from order statistics; Chen et al. (2021),
+"Evaluating Large Language Models Trained on Code", section 2.1, for pass@k; Miller (2024), "Adding Error Bars to
+Evals", for differences item by item and what so many items can show; Tango (1998) for the difference of two paired
+shares; Fisher (1935) for the sign-flip test, which is McNemar's exact one where an item has one completion.
 """
 
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from functools import cache
 
 from llm_finetuning.types import Estimate, Rate
 
 Z_95 = 1.959963984540054  # 97.5% point of the normal distribution
+Z_80 = 0.8416212335729143  # 80% point
 
 _CERTAIN = 1e9  # an effective number beyond which an interval is a point to any reader
+EXACT_ITEMS = 500  # differing items up to which signs are counted out; beyond, the normal approximation is as good
+_FINEST = 1000  # parts of one that differences may come in to be counted out
 
 
 def rate(hits: int, n: int) -> Rate:
@@ -242,3 +250,150 @@ def _mean(values: Sequence[float]) -> Estimate:
     effective = min(mean * (1 - mean) / spread, 1e9) if spread > 0 and 0 < mean < 1 else float(n)
     low, high = _wilson(mean, max(effective, 1.0))
     return Estimate(value=mean, low=low, high=high, n=n)
+
+
+@cache
+def student(freedom: int) -> float:
+    """Return the 97.5% point of Student's t distribution with `freedom` >= 1 degrees of freedom.
+
+    Abramowitz and Stegun (1964), 26.7.3 and 26.7.4, turned round by bisection; from 1,000 on the first terms of 26.7.5.
+    """
+    if freedom >= 1000:  # noqa: PLR2004
+        return Z_95 + (Z_95**3 + Z_95) / (4 * freedom)
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, freedom) < 0.95 else (low, middle)  # noqa: PLR2004
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _within(angle: float, freedom: int) -> float:
+    """Return the chance that t lies within plus and minus sqrt(freedom) * tan(angle)."""
+    square = math.cos(angle) ** 2
+    odd = freedom % 2
+    term = total = (math.cos(angle) if odd else 1.0) if freedom > 1 else 0.0
+    for place in range(2 + odd, freedom - 1, 2):
+        term *= square * (place - 1) / place
+        total += term
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total
+
+
+def mean_over_items(values: Sequence[float]) -> Estimate:
+    """Return a mean of one number an item, of any range, with Student's interval; a point for a single item."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    half = student(n - 1) * standard_error(values) if n > 1 else 0.0
+    return Estimate(value=mean, low=mean - half, high=mean + half, n=n)
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of independent values, of which there are at least two."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
+
+
+def pass_at(k: int, successes: int, n: int) -> float:
+    """Return the unbiased estimate of the chance that one of `k` completions succeeds, from n >= k of one item."""
+    return 1 - math.comb(n - successes, k) / math.comb(n, k)
+
+
+def pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> Estimate:
+    """Return pass@k over items, each (successes, n); items with fewer than `k` completions are left out.
+
+    The interval treats an item as one observation: Wilson's at the effective number that the spread over items gives,
+    made smaller for few items as Korn and Graubard do; the exact one at the number of items where none or all succeed.
+    """
+    known = [(hits, n) for hits, n in counts if n >= k]
+    if not known:
+        return Estimate(value=0.0, low=0.0, high=1.0, n=0)
+    values = [pass_at(k, hits, n) for hits, n in known]
+    count = len(values)
+    share = math.fsum(values) / count
+    if count == 1 or not 0 < share < 1:
+        low, high = _interval(min(1.0, max(0.0, share)), count)
+        return Estimate(value=share, low=low, high=high, n=count)
+    most = sum(n for _, n in known) / k  # so many disjoint sets of k completions there are
+    variance = standard_error(values) ** 2
+    effective = min(share * (1 - share) / variance, most) if variance > 0 else most
+    low, high = _interval(share, effective * (Z_95 / student(count - 1)) ** 2)
+    return Estimate(value=share, low=low, high=high, n=count)
+
+
+def paired_mean(differences: Sequence[float]) -> Estimate:
+    """Return the mean of differences in -1..1, one an item, with Student's interval.
+
+    Items that all differ by the same (mostly: by nothing) still allow what as many items may fail to show: the exact
+    bound of a share of none.
+    """
+    found = mean_over_items(differences)
+    mean = found.value
+    half = _unseen(found.n) if found.n == 1 or standard_error(differences) == 0 else found.high - mean
+    return Estimate(value=mean, low=max(-1.0, mean - half), high=min(1.0, mean + half), n=found.n)
+
+
+def _unseen(n: int) -> float:
+    """Return the largest share that n items may show nothing of (one chance in 40)."""
+    return 1 - float(0.025 ** (1 / n))
+
+
+def paired_shares(won: int, lost: int, n: int) -> Estimate:
+    """Return the difference of two paired shares with Tango's score interval.
+
+    Of `n` items the candidate alone succeeds on `won` and the base alone on `lost`.
+    """
+    value = (won - lost) / n
+
+    def end(sign: int) -> float:
+        near, far = value, -float(sign)  # the score of the lower end (sign 1) is z, that of the upper one -z
+        for _ in range(60):
+            middle = (near + far) / 2
+            near, far = (middle, far) if sign * _score(won, lost, n, middle) < Z_95 else (near, middle)
+        return near
+
+    return Estimate(value=value, low=end(1), high=end(-1), n=n)
+
+
+def _score(won: int, lost: int, n: int, difference: float) -> float:
+    """Return how many standard errors the counts lie above a difference of the two shares."""
+    linear = -won - lost + (2 * n - won + lost) * difference
+    constant = -lost * difference * (1 - difference)
+    root = math.sqrt(max(0.0, linear**2 - 8 * n * constant))
+    lost_share = (root - linear) / (4 * n)  # likeliest under this difference
+    variance = n * (2 * lost_share + difference * (1 - difference))
+    above = won - lost - n * difference
+    if variance <= 0:
+        return math.copysign(math.inf, above) if above else 0.0
+    return above / math.sqrt(variance)
+
+
+def sign_flip(differences: Sequence[Fraction]) -> float:
+    """Return the two-sided p-value of a sum of differences when each could as well have had the other sign.
+
+    Counted out over all signs for up to `EXACT_ITEMS` items that differ, else by the normal distribution.
+    """
+    unequal = [value for value in differences if value]
+    if not unequal:
+        return 1.0
+    parts = math.lcm(*(value.denominator for value in unequal))
+    if len(unequal) > EXACT_ITEMS or parts > _FINEST:
+        spread = math.sqrt(math.fsum(float(value) ** 2 for value in unequal))
+        return math.erfc(abs(float(sum(unequal))) / spread / math.sqrt(2))
+    steps = [int(value * parts) for value in unequal]
+    width = len(steps)  # bits in which one count fits: the big number is a row of counts, one for each sum
+    counts = 1
+    for step in steps:
+        counts += counts << (2 * abs(step) * width)
+    whole, seen = sum(map(abs, steps)), abs(sum(steps))
+    row = f"{counts:0{(2 * whole + 1) * width}b}"
+    far = [place for place in range(2 * whole + 1) if abs(place - whole) >= seen]
+    as_far = sum(int(row[place * width : (place + 1) * width], 2) for place in far)
+    return float(Fraction(as_far, 1 << len(steps)))
+
+
+def smallest_shown(differences: Sequence[float]) -> float:
+    """Return the difference that so many items with this spread would show in four of five tries."""
+    n = len(differences)
+    error = standard_error(differences) if n > 1 else 0.0
+    return min(1.0, (student(n - 1) + Z_80) * error) if error > 0 else _unseen(n)

@@ -16,7 +16,7 @@ from llm_finetuning.stages import audit as stage
 from llm_finetuning.stages import audit_tokens
 from llm_finetuning.types import AuditReport, Row
 
-BATCH = stage.Batch(generations=4, per_device=8, accumulation=4, devices=1, generation_batch=32)
+BATCH = stage.Batch(words="one generation batch takes 8 prompts")
 FACTS: dict[str, Any] = {
     "has_chat_template": True,
     "opened_thoughts": {},
@@ -104,6 +104,14 @@ def test_an_empty_gold_column_is_told_before_anything_is_sampled() -> None:
         ),
         (rows(("It is 12. The answer is 12.", "2"), ("b", "3"), ("c", "#### 4")), {}),
         (rows(("What? #### 9", "So #### 9"), ("b", "3"), ("c", "4")), {"gold-in-prompt": ("warns", [1])}),
+        (
+            rows(("Q. ANSWER:\n PARIS! ", "Paris"), ("So the result is (3.).", "3."), ("The answer is 4", "14")),
+            {"gold-in-prompt": ("warns", [1])},
+        ),
+        (
+            rows(("Wow. The answer is x!", "x!"), ("Answer: 2!!", "2"), ("Answer:", "#### ")),
+            {"gold-in-prompt": ("warns", [1])},
+        ),
     ],
     ids=[
         "contradict but for space",
@@ -119,6 +127,8 @@ def test_an_empty_gold_column_is_told_before_anything_is_sampled() -> None:
         "told after a marker",
         "ends with a longer number",
         "told as in GSM8K",
+        "told in capitals, with space and a mark behind",
+        "its own mark, two marks, nothing told",
     ],
 )
 def test_golds_and_ids(found: list[Row], expected: dict[str, tuple[str, list[int]]]) -> None:
@@ -147,32 +157,13 @@ def test_what_rewards_made_of_golds(golds: Any, expected: dict[str, tuple[str, l
     assert expected == faults(judge(sums(9), golds=golds))
 
 
-@pytest.mark.parametrize(
-    ("n", "change", "expected", "words"),
-    [
-        (8, {}, "fine", "takes 8 prompts, one optimiser step sees 8, on 1 device; 0 of 8 rows are left over"),
-        (7, {}, "blocks", "7 rows are fewer than the 8 prompts of one generation batch"),
-        (9, {}, "fine", "1 of 9 rows are left over"),
-        (9, {"per_device": 1, "generation_batch": 4, "generations": 8}, "blocks", "TRL refuses it"),
-        (9, {"per_device": 4, "accumulation": 1, "generation_batch": 4, "generations": 8}, "blocks", "TRL refuses it"),
-        (9, {"devices": 2, "generation_batch": 24}, "blocks", "16 completions a step of all devices"),
-        (9, {"both_named": True}, "blocks", "are both set"),
-    ],
-    ids=["just enough", "one too few", "remainder", "B43 first", "B43 second", "devices", "both"],
-)
-def test_batches(n: int, change: dict[str, Any], expected: str, words: str) -> None:
-    """TRL's rules: whole groups, whole steps, and a generation batch that the rows fill."""
-    report = judge(sums(n), batch=dataclasses.replace(BATCH, **change))
+def test_a_batch_that_trl_refuses_blocks_with_its_mend() -> None:
+    """Batch and rows that do not fit are told apart, and the mend is the next action."""
+    for code in ("batch-options", "too-few-rows"):
+        report = judge(sums(9), batch=dataclasses.replace(BATCH, refused=(code, "9 rows are too few", "add rows")))
 
-    first = next(one for one in report.findings if one.code in ("batch-options", "too-few-rows"))
-    assert (expected, True) == (first.weight, words in first.text), first.text
-
-
-def test_the_smallest_accumulation_that_fits_is_named() -> None:
-    """One completion a device and groups of eight: eight steps make a batch (B43)."""
-    batch = stage.Batch(generations=8, per_device=1, accumulation=4, devices=1, generation_batch=4)
-
-    assert "write `gradient_accumulation_steps: 8`" == judge(sums(9), batch=batch).next_action
+        assert {code: ("blocks", [])} == faults(report)
+        assert ("9 rows are too few", "add rows") == (report.findings[0].text, report.next_action)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +269,7 @@ def test_every_finding_is_explained() -> None:
     sources = [Path(stage.__file__), Path(audit_tokens.__file__), root / "scripts/llm_finetuning/commands/audit.py"]
     source = "\n".join(path.read_text("utf-8") for path in sources)
     codes = set(re.findall(r'(?:code=|_found\(\s*|\(\s*)"([a-z]+(?:-[a-z]+)+)"', source))
-    codes |= {"prompt-unusable", "id-empty", "prompt-forms", "column-reserved"}
+    codes |= {"prompt-unusable", "id-empty", "prompt-forms", "column-reserved", "batch-options"}
     assert codes == set(re.findall(r"^\| `([a-z-]+)`", text, re.MULTILINE))
 
 

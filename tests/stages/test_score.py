@@ -276,6 +276,22 @@ def test_calls_keep_groups_whole_and_passes_apart() -> None:
     assert [6, 3, 3, 3, 1, 2, 3, 1, 2] == sizes  # every call is made again in two halves
 
 
+def test_each_reward_is_called_again_unless_it_is_left_out() -> None:
+    """Once as the trainer does and once for each half of the reversed batch; or once, where only reasons are wanted."""
+    calls: list[int] = []
+
+    def counts(completions: list[str], **_: Any) -> list[float]:
+        calls.append(len(completions))
+        return [float(len(calls))] * len(completions)
+
+    options: dict[str, Any] = {"completions_per_call": 8, "aggregation": Aggregation()}
+    (first, _) = stage.score(group("1", "2"), [component(counts)], **options)
+    (alone, _) = stage.score(group("1", "2"), [component(counts)], calls_again=False, **options)
+
+    assert [2, 1, 1, 2] == calls
+    assert ("unstable", None) == (first.values[0].fault, alone.values[0].fault)
+
+
 def test_value_that_depends_on_its_neighbours_is_unstable() -> None:
     """In training a group may lie on several ranks, so a reward sees other neighbours than here."""
 

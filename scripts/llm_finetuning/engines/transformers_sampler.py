@@ -1,14 +1,16 @@
 """Sample completions with transformers' `generate`, on the CPU or one GPU.
 
 Job and records are those of every sampling engine: `batches` of requests in, one `ready` record, then one `group`
-record a request. What a batch gives depends on the batch alone, not on what ran before it.
+record a request; its `seconds` are the wall time of its batch divided by the completions in it. What a batch gives
+depends on the batch alone, not on what ran before it.
 """
 
 import os
 import platform
+import time
 from typing import Any
 
-from llm_finetuning.engines import checkpoint, hub, prompts, protocol
+from llm_finetuning.engines import adapter, checkpoint, hub, prompts, protocol
 from llm_finetuning.engines.completions import completion, seed_of_batch
 
 # OpenMP's threads spin while they wait. When another process wants a core, a spinning thread keeps the one it waits
@@ -21,14 +23,18 @@ def sample(job: protocol.Job, send: protocol.Send) -> None:
     for name, value in PATIENT_THREADS.items():
         os.environ.setdefault(name, value)
     checkpoint.check_folder(job["model"])
+    adapter.check_folder(job.get("adapter"))
     hub.go_offline_when_silent(job["model"])
     engine = Engine(job)
     batches, prompt_facts = prompts.prepare(job, engine.tokenizer, engine.context_length)
     engine.load_weights()
     send({"kind": "ready", "facts": {**engine.facts(), **prompt_facts}})
     for batch in batches:
-        for group in engine.groups(batch):
-            send(group)
+        begun = time.perf_counter()
+        groups = engine.groups(batch)
+        seconds = (time.perf_counter() - begun) / sum(request.n for request in batch)
+        for group in groups:
+            send({**group, "seconds": seconds})
 
 
 class Engine:
@@ -40,9 +46,10 @@ class Engine:
 
         self._torch = torch
         self._model_name = job["model"]
+        self._adapter = job.get("adapter")
         self._sampling = job["sampling"]
         self._config = checkpoint.load_config(self._model_name)
-        self.tokenizer = checkpoint.load_tokenizer(self._model_name)
+        self.tokenizer = checkpoint.load_tokenizer(adapter.tokenizer_source(self._adapter) or self._model_name)
         self._generation_config = checkpoint.load_generation_config(self._model_name)
         self._end_ids = checkpoint.end_token_ids(self.tokenizer, self._generation_config)
         self.context_length = checkpoint.context_length(self._config)
@@ -75,6 +82,8 @@ class Engine:
                 f"{self._model_name}: the weights lack {len(missing)} tensors, the first is {missing[0]}; "
                 "save the whole model again"
             )
+        if self._adapter:
+            self._model = adapter.loaded(self._model, self._adapter)
 
     def facts(self) -> dict[str, Any]:
         """Return what a later stage compares or shows about this engine."""
@@ -89,7 +98,9 @@ class Engine:
             },
             "device": self._torch.cuda.get_device_name() if self._device == "cuda" else "cpu",
             "dtype": str(self._dtype).removeprefix("torch."),
-            **checkpoint.facts(self._model_name, self._config, self.tokenizer, self._generation_config),
+            **adapter.facts(
+                checkpoint.facts(self._model_name, self._config, self.tokenizer, self._generation_config), self._adapter
+            ),
         }
 
     def groups(self, batch: list[prompts.Request]) -> list[dict[str, Any]]:

@@ -8,9 +8,10 @@ requests would do too, but vLLM draws them one by one, and 0.31 for the CPU dies
 import os
 import platform
 import random
+import time
 from typing import Any
 
-from llm_finetuning.engines import checkpoint, hub, prompts, protocol
+from llm_finetuning.engines import adapter, checkpoint, hub, prompts, protocol
 from llm_finetuning.engines.completions import completion, seed_of_batch
 
 SETTINGS = {
@@ -28,17 +29,21 @@ def sample(job: protocol.Job, send: protocol.Send) -> None:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     checkpoint.check_folder(job["model"])
+    adapter.check_folder(job.get("adapter"))
     hub.go_offline_when_silent(job["model"])
     config = checkpoint.load_config(job["model"])
-    tokenizer = checkpoint.load_tokenizer(job["model"])
+    tokenizer = checkpoint.load_tokenizer(adapter.tokenizer_source(job.get("adapter")) or job["model"])
     context = checkpoint.context_length(config)
     batches, prompt_facts = prompts.prepare(job, tokenizer, context)
     longest = max((len(request.ids) for batch in batches for request in batch), default=0)
     engine = Engine(job, config, tokenizer, context_needed(longest + _wanted(job), context))
     send({"kind": "ready", "facts": {**engine.facts(), **prompt_facts}})
     for batch in batches:
-        for group in engine.groups(batch):
-            send(group)
+        begun = time.perf_counter()
+        groups = engine.groups(batch)
+        seconds = (time.perf_counter() - begun) / sum(request.n for request in batch)
+        for group in groups:
+            send({**group, "seconds": seconds})
 
 
 def _wanted(job: protocol.Job) -> int:
@@ -63,6 +68,7 @@ class Engine:
 
         self._torch, self._vllm = torch, vllm
         self._model_name = job["model"]
+        self._adapter = job.get("adapter")
         self._sampling = job["sampling"]
         self._config, self._tokenizer = config, tokenizer
         self._generation_config = checkpoint.load_generation_config(job["model"])
@@ -77,6 +83,7 @@ class Engine:
                 enforce_eager=not on_gpu,  # compiling for the CPU takes longer than a sampling job
                 disable_log_stats=True,
                 seed=0,
+                **(adapter.vllm_options(self._adapter) if self._adapter else {}),
             )
         except Exception as fault:  # vLLM reports every unfit model and memory in its own way
             raise self._memory_failure(fault) or checkpoint.unloadable(job["model"], "model", fault) from fault
@@ -96,7 +103,10 @@ class Engine:
             },
             "device": self._torch.cuda.get_device_name() if self._torch.cuda.is_available() else "cpu",
             "dtype": str(settings.model_config.dtype).removeprefix("torch."),
-            **checkpoint.facts(self._model_name, self._config, self._tokenizer, self._generation_config),
+            **adapter.facts(
+                checkpoint.facts(self._model_name, self._config, self._tokenizer, self._generation_config),
+                self._adapter,
+            ),
         }
 
     def groups(self, batch: list[prompts.Request]) -> list[dict[str, Any]]:
@@ -109,6 +119,7 @@ class Engine:
                 [{"prompt_token_ids": request.ids} for request in singles],
                 [self._options(request) for request in singles],
                 use_tqdm=False,
+                lora_request=adapter.vllm_request(self._adapter) if self._adapter else None,
             )
         except RuntimeError as fault:
             raise self._memory_failure(fault) or fault from fault

@@ -20,7 +20,10 @@ SHOWN_ROWS = 8
 SAME_GOLD_ROWS = 3  # from so many rows on, one gold for all is no accident
 
 _NUMBER = re.compile(r"[-+]?\d{1,400}(?:\.\d{1,400})?|[-+]?\d{1,400}/[1-9]\d{0,399}")
-_TOLD = r"(?:answer|solution|result)\W{0,3}(?:\bis\b\W{0,3}|:\s*)|####\s*"  # what announces an answer
+_TOLD = re.compile(  # what announces an answer
+    r"(?:(?:answer|solution|result)\W{0,3}(?:\bis\b\W{0,3}|:\s*)|####\s*)\Z", re.IGNORECASE
+)
+_TOLD_WITHIN = 60  # characters before the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +67,10 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """How many completions TRL draws at once."""
+    """How many completions TRL draws at once, and what it refuses of that."""
 
-    generations: int  # of one prompt
-    per_device: int
-    accumulation: int
-    devices: int
-    generation_batch: int  # completions
-    both_named: bool = False  # generation_batch_size and steps_per_generation, which TRL refuses
+    words: str  # what is drawn
+    refused: tuple[Literal["batch-options", "too-few-rows"], str, str] | None = None  # code, what, how to mend it
 
 
 def audit(
@@ -97,7 +96,7 @@ def audit(
         *_read_golds(golds, len(rows)),
         *_overlap(overlap, len(rows)),
         *_columns(columns),
-        *(_batch(batch, len(rows)) if batch is not None else ()),
+        *(_batch(batch) if batch is not None else ()),
         *of_tokens,
     ]
     order = {"blocks": 0, "insufficient": 1, "warns": 2, "fine": 3}
@@ -247,9 +246,16 @@ def _tells(row: Row, column: str) -> bool:
     gold = row.columns.get(column)
     if is_empty(gold) or isinstance(gold, dict | list):
         return False
-    answer = re.escape(str(gold).rpartition("####")[2].strip())
-    tail = said(row.prompt)[-len(answer) - 60 :]
-    return re.search(rf"(?:{_TOLD}){answer}[.!]?\s*\Z", tail, re.IGNORECASE) is not None
+    answer = str(gold).rpartition("####")[2].strip()
+    # No pattern is made of the answer: to compile one for each row takes longer than all the rest of the audit.
+    text = said(row.prompt).rstrip()
+    ends = (text, text[:-1]) if text.endswith((".", "!")) else (text,)
+    for end in ends:
+        start = len(end) - len(answer)
+        is_last = start >= 0 < len(answer) and end[start:].casefold() == answer.casefold()
+        if is_last and _TOLD.search(end[max(0, start - _TOLD_WITHIN) : start]):
+            return True
+    return False
 
 
 def _read_golds(golds: GoldReading, n: int) -> Iterator[Finding]:
@@ -330,31 +336,9 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _batch(batch: Batch, n: int) -> Iterator[Finding]:
-    size, group = batch.generation_batch, batch.generations
-    each = batch.per_device * batch.devices
-    if batch.both_named:
-        text = "`generation_batch_size` and `steps_per_generation` are both set, which TRL refuses"
-        yield _found("batch-options", "blocks", text, "leave one of them out")
-    if size % group or size % each:
-        accumulation = max(1, -(-size // each))
-        while each * accumulation % group:
-            accumulation += 1
-        text = (
-            f"a generation batch of {size} completions is no multiple of num_generations {group} and of "
-            f"{each} completions a step of all devices; TRL refuses it"
-        )
-        yield _found("batch-options", "blocks", text, f"write `gradient_accumulation_steps: {accumulation}`")
-        return
-    prompts = size // group
-    seen = each * batch.accumulation / group
-    layout = (
-        f"one generation batch takes {prompts} prompts, one optimiser step sees {seen:g}, on {batch.devices} device"
-    )
-    if n < prompts:
-        text = (
-            f"{n} rows are fewer than the {prompts} prompts of one generation batch: TRL trains zero steps and exits 0"
-        )
-        yield _found("too-few-rows", "blocks", text, f"add rows, or lower the batch to {n * group} completions")
+def _batch(batch: Batch) -> Iterator[Finding]:
+    if batch.refused is None:
+        yield _found("too-few-rows", "fine", batch.words)
     else:
-        yield _found("too-few-rows", "fine", f"{layout}; {n % prompts} of {n} rows are left over each epoch")
+        code, what, mend = batch.refused
+        yield _found(code, "blocks", what, mend)

@@ -58,16 +58,19 @@ def score(
     completions_per_call: int,
     aggregation: Aggregation,
     on_progress: Callable[[int], None] = lambda _: None,
+    calls_again: bool = True,
 ) -> list[Score]:
     """Return one score a sample, in order; raises RewardFault for the first reward that TRL would die of.
 
-    Each reward is called again on the two halves of the reversed batch: a value that moves is marked `unstable`, be it
-    by chance, by its place or by its neighbours (a group may lie on several ranks, so none is sure of its neighbours).
+    Unless `calls_again` is off, each reward is called again on the two halves of the reversed batch: a value that moves
+    is marked `unstable`, be it by chance, by its place or by its neighbours (a group may lie on several ranks, so none
+    is sure of its neighbours).
     """
     scores: list[Score] = []
     for batch in _batches(samples, completions_per_call):
         calls = _call_all(components, batch)
-        scores.extend(_scores(batch, components, calls, _values_again(components, batch), aggregation))
+        again = _values_again(components, batch) if calls_again else [call.values for call in calls]
+        scores.extend(_scores(batch, components, calls, again, aggregation))
         on_progress(len(batch))
     return scores
 

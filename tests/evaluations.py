@@ -1,0 +1,100 @@
+"""Evaluations made without a model: records for the statistics, and transcripts on disk as `evaluate` writes them."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import runs
+from llm_finetuning import artifact, brief, checkpoints
+from llm_finetuning.commands import evaluate
+from llm_finetuning.commands.sample import sample_id
+from llm_finetuning.stages import evaluate as stage
+from llm_finetuning.types import Evaluation, RewardValue, Sample, Score
+
+BRIEF = runs.BRIEF.replace("id: id}", "id: id, evaluation: held.jsonl}")
+ROWS = 20
+
+
+def of_rewards(
+    groups: Sequence[Sequence[float | None]], *, name: str = "base", tokens: int = 10, cut: bool = False, **also: float
+) -> Evaluation:
+    """Return the evaluation of items with these weighted rewards; other rewards pay the same for all."""
+    samples, scores = [], []
+    for row, group in enumerate(groups):
+        for index, reward in enumerate(group):
+            paid = {"r": reward, **also}
+            values = [RewardValue(name=key, value=paid[key], reason=None, fault=None, seconds=0.0) for key in paid]
+            samples.append(
+                Sample(
+                    sample_id=f"{row}/{index}",
+                    prompt_id=str(row),
+                    row=row + 1,
+                    pass_name="policy",
+                    index=index,
+                    prompt="p",
+                    columns={},
+                    completion="c",
+                    completion_ids=None,
+                    tokens=tokens + row,
+                    finish_reason="length" if cut else "stop",
+                    temperature=1.0,
+                )
+            )
+            own = {"sample_id": f"{row}/{index}", "prompt_id": str(row), "pass_name": "policy"}
+            scores.append(Score(**own, values=values, reward=reward, advantage=None))  # type: ignore[arg-type]
+    setting = stage.Setting(
+        name=name, model="some/model", greedy=False, samples=max(map(len, groups)), success_threshold=0.5
+    )
+    return stage.evaluate(samples, scores, setting)
+
+
+def write_run(folder: Path, text: str = BRIEF) -> Path:
+    """Write a run whose held-out rows are the sums 101+100, 102+101, ..."""
+    runs.write_run(folder, text=text)
+    rows = [
+        {"id": f"h{i}", "prompt": f"What is {i + 101} + {i + 100}?", "answer": str(2 * i + 201), "level": i}
+        for i in range(ROWS)
+    ]
+    (folder / "held.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return folder
+
+
+def write_transcripts(
+    folder: Path,
+    name: str,
+    right: Callable[[int, int], bool],
+    *,
+    model: str | None = None,
+    greedy: bool = False,
+    keep: int | None = None,
+) -> Path:
+    """Write eval/NAME.samples.jsonl as a killed `evaluate` leaves it: `keep` completions, all of them when left out."""
+    loaded = brief.load(folder)
+    candidate = checkpoints.base_model(loaded) if model is None else checkpoints.named(loaded, model)
+    plan = evaluate.Plan(loaded, candidate, samples=None, greedy=greedy, python=None)
+    passed = "low_temperature" if greedy else "policy"
+    samples = [
+        Sample(
+            sample_id=sample_id(f"h{i}", passed, index),
+            prompt_id=f"h{i}",
+            row=i + 1,
+            pass_name=passed,  # type: ignore[arg-type]
+            index=index,
+            prompt=f"What is {i + 101} + {i + 100}?",
+            columns={"id": f"h{i}", "answer": str(2 * i + 201), "level": i},
+            completion=f"it is {2 * i + 201 + (not right(i, index))}",
+            completion_ids=[1, 2, 3],
+            tokens=3,
+            finish_reason="stop",
+            temperature=0.0 if greedy else 1.0,
+        )
+        for i in range(ROWS)
+        for index in range(plan.samples)
+    ]
+    path = folder / "eval" / f"{name}.samples.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    engine: dict[str, Any] = {}
+    header = artifact.header_for(path, plan.parents, {"expected": len(samples), "engine": engine})
+    artifact.write_lines(path, header, samples[:keep])
+    return path
