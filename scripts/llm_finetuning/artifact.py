@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from llm_finetuning import version
 from llm_finetuning.errors import MachineryFailure, Refusal
-from llm_finetuning.pipeline import schema_of, verb_for
+from llm_finetuning.pipeline import TRANSCRIPTS, run_of, schema_of, verb_for
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ def digest_file(path: Path) -> str:
 def header_for(path: Path, parents: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Header:
     """Return the header a new artifact of this name gets."""
     return Header(
-        schema=SCHEMA_PREFIX + schema_of(path.name),
+        schema=SCHEMA_PREFIX + schema_of(path),
         maker=version(),
         parents=dict(parents),
         settings=dict(settings or {}),
@@ -176,7 +176,7 @@ def appending(path: Path, header: Header, record: type[T]) -> Iterator[Appender[
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            verb = verb_for(path.name)
+            verb = verb_for(path)
             raise Refusal(f"{path}: another `{verb}` is writing it; wait for it or stop it, then run again") from None
         whole = _complete_lines(stream.read())
         stream.seek(0)
@@ -203,7 +203,7 @@ def _header(path: Path, line: bytes) -> Header:
 
 
 def _known(path: Path, header: Header) -> Header:
-    expected = SCHEMA_PREFIX + schema_of(path.name)
+    expected = SCHEMA_PREFIX + schema_of(path)
     if header.schema != expected:
         raise Refusal(
             f"{path}: schema {header.schema}, this version reads {expected}; "
@@ -213,7 +213,10 @@ def _known(path: Path, header: Header) -> Header:
 
 
 def _again(path: Path) -> str:
-    return shell_line(verb_for(path.name), path.parent, *(["--fresh"] if path.name == "samples.jsonl" else []))
+    verb, run_dir = verb_for(path), Path(run_of(path))
+    if verb == "evaluate":
+        return shell_line(verb, run_dir, "--name", path.name.removesuffix(TRANSCRIPTS).removesuffix(".json"))
+    return shell_line(verb, run_dir, *(["--fresh"] if path.name == "samples.jsonl" else []))
 
 
 def shell_line(verb: str, run_dir: Path, *options: str) -> str:
@@ -247,7 +250,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise Refusal(f"{path}: not there yet; run `{shell_line(verb_for(path.name), path.parent)}`") from None
+        raise Refusal(f"{path}: not there yet; run `{_again(path).removesuffix(' --fresh')}`") from None
     except OSError as error:
         raise Refusal(f"{path}: {_os_words(error)}; check the path and its permissions") from None
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from llm_finetuning import artifact, trl_options
+from llm_finetuning import artifact
 from llm_finetuning.addresses import is_address
 from llm_finetuning.errors import Refusal
 
@@ -144,6 +144,13 @@ class GateBrief(_Strict):
     success: float | None = Field(default=None, allow_inf_nan=False)  # weighted reward that counts as a success
 
 
+class VariantBrief(_Strict):
+    """Another algorithm than plain GRPO, and the symptom that asks for it."""
+
+    use: Literal["dapo", "dr_grpo", "gspo"]
+    because: str = Field(min_length=1, pattern=r"\S")  # shown in the run's config and reports
+
+
 class Brief(_Strict):
     """One run: what to train, on what, with which rewards."""
 
@@ -154,9 +161,26 @@ class Brief(_Strict):
     rewards: list[RewardBrief] = []
     sampling: SamplingBrief = SamplingBrief()
     training: dict[str, Any] = {}
+    variant: VariantBrief | None = None
     gate: GateBrief = GateBrief()
     hardware: str = "auto"
     environment: str | None = None  # the training interpreter, as `--python`
+
+    @field_validator("hardware")
+    @classmethod
+    def _names_machine(cls, hardware: str) -> str:
+        from llm_finetuning.recipes import shapes
+
+        if hardware.strip().lower() != "auto":  # what this machine is, is asked for when a run is built
+            try:
+                shapes.machine_of(hardware)
+            except Refusal as refusal:
+                words = refusal.lines[0].partition("hardware: ")[2]
+                known = ("auto", "cpu", shapes.SPARK) if "names no machine" in words else ()
+                close = difflib.get_close_matches(hardware.lower(), known, n=1)
+                hint = f"; did you mean `{close[0]}`?" if close else ""
+                raise PydanticCustomError("hardware", "{words}", {"words": words + hint}) from None
+        return hardware
 
     @model_validator(mode="after")
     def _has_rewards(self) -> "Brief":
@@ -171,11 +195,13 @@ class LoadedBrief:
 
     brief: Brief
     run_dir: Path
+    # Where a frozen run keeps what the brief names: path as the brief writes it -> place, relative to the folder.
+    frozen: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def resolve(self, relative: str) -> Path:
         """Return a path of the brief as an absolute one."""
         try:
-            return (self.run_dir / Path(relative).expanduser()).resolve()
+            return (self.run_dir / Path(self.frozen.get(relative, relative)).expanduser()).resolve()
         except (OSError, ValueError, RuntimeError) as error:
             raise Refusal(f"{self.run_dir / FILE_NAME}: {relative!r} is not a path ({error}); correct it") from None
 
@@ -216,7 +242,7 @@ def parse(text: str, path: Path) -> Brief:
         faults = [_fault(detail, tree) for detail in error.errors()]
     faults.extend(_training_faults(tree))
     if brief is not None:
-        faults.extend(_column_faults(brief, tree))
+        faults.extend([*_column_faults(brief, tree), *_variant_faults(brief, tree)])
     if faults or brief is None:
         raise Refusal(*(f"{path}:{line}: {words}" for line, words in sorted(set(faults))))
     return brief
@@ -311,6 +337,7 @@ def _keys_at(location: Sequence[str | int]) -> list[str]:
         "rewards": RewardBrief,
         "sampling": SamplingBrief,
         "gate": GateBrief,
+        "variant": VariantBrief,
         "endpoint": EndpointBrief,
         "length_penalty": LengthPenaltyBrief,
     }
@@ -321,40 +348,34 @@ def _keys_at(location: Sequence[str | int]) -> list[str]:
 
 
 def _training_faults(tree: Any) -> list[tuple[int, str]]:
-    training, method = tree.get("training"), tree.get("method")
+    from llm_finetuning.recipes import options
+
+    training, method, variant = _plain(tree.get("training")), tree.get("method"), tree.get("variant")
     if not isinstance(training, dict):
         return []  # the type check has said so
     if method not in COLUMNS_BY_METHOD:
         method = "grpo"  # the method's own fault is listed; its options are still worth a look
-    faults = []
-    for option in training:
-        words = _training_fault(str(option), _plain(training[option]), str(method))
-        if words:
-            faults.append((_line_of(tree, ["training", option]), f"training.{option}: {words}"))
-    return faults
+    use = str(variant.get("use")) if isinstance(variant, dict) else None
+    found = options.faults(training, str(method), use, SamplingBrief.model_fields)
+    return [(_line_of(tree, ["training", option]), f"training.{option}: {words}") for option, words in found]
 
 
-def _training_fault(option: str, value: Any, method: str) -> str | None:
-    if method == "grpo" and option in SamplingBrief.model_fields:
-        return f"belongs under `sampling`; write `sampling: {{{option}: ...}}`"
-    if option in trl_options.OWNED:
-        return trl_options.OWNED[option]
-    if option in trl_options.REMOVED:
-        return f"TRL {trl_options.TRL_VERSION} does not take it; {trl_options.REMOVED[option]}"
-    known = trl_options.names(method)
-    if option not in known:
-        return f"unknown option of TRL {trl_options.TRL_VERSION}; {nearest(option, known)}"
-    return _value_fault(option, value)
+def _variant_faults(brief: Brief, tree: Any) -> list[tuple[int, str]]:
+    if brief.variant is None or brief.method == "grpo":
+        return []
+    return [(_line_of(tree, ["variant"]), f"variant: is one of GRPO; method {brief.method} has none, leave it out")]
 
 
-def _value_fault(option: str, value: Any) -> str | None:
-    """Check the options that decide how rewards are called and summed; TRL itself fails in its first step."""
-    if option in trl_options.CHOICES and value not in trl_options.CHOICES[option]:
-        allowed = ", ".join(str(choice) for choice in trl_options.CHOICES[option])
-        return f"{value!r} is not one of {allowed}"
-    if option in trl_options.BATCH_OPTIONS and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        return f"{value!r} is not a whole number from 1 on"
-    return None
+def placed(loaded: LoadedBrief, line: str) -> str:
+    """Return a refusal that begins with a key of the brief, as in `training.beta: ...`, with its file and line."""
+    key, path = line.partition(":")[0], loaded.run_dir / FILE_NAME
+    if key.partition(".")[0] not in Brief.model_fields:
+        return line
+    try:
+        tree = _yaml_tree(path.read_text("utf-8-sig"), path)
+    except OSError:
+        return f"{path}: {line}"
+    return f"{path}:{_line_of(tree, key.split('.'))}: {line}"
 
 
 def _column_faults(brief: Brief, tree: Any) -> list[tuple[int, str]]:

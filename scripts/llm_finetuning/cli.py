@@ -22,6 +22,10 @@ VERBS: Mapping[str, tuple[str, str]] = {  # help lives here, so that --help impo
     "review": ("llm_finetuning.commands.review", "Read samples and label them"),
     "gate": ("llm_finetuning.commands.gate", "Decide whether the reward may be trained on"),
     "preflight": ("llm_finetuning.commands.preflight", "Try on this machine what training needs"),
+    "build": ("llm_finetuning.commands.build", "Write a folder that trains this run anywhere"),
+    "train": ("llm_finetuning.commands.train", "Start the built run in the background, or stop it"),
+    "evaluate": ("llm_finetuning.commands.evaluate", "Measure a model on the held-out rows"),
+    "compare": ("llm_finetuning.commands.compare", "Compare two evaluations row by row"),
     "status": ("llm_finetuning.commands.status", "Show where a run stands and the next command"),
     "demo": ("llm_finetuning.commands.demo", "Walk the road once on a real model and a wrong reward"),
 }

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def checked(python: str, needs: Sequence[str]) -> str:
             f"or install into it: {install_command(python, missing)}"
         )
     return python
+
+
+def at_hand(named: str | None, needs: Sequence[str]) -> str | None:
+    """Return the named interpreter, or this one, if it has these modules; nothing is installed for them."""
+    program = found(named) if named is not None else sys.executable
+    _, missing = probe(program, needs)
+    return None if missing else program
 
 
 def probe(python: str, modules: Sequence[str]) -> tuple[tuple[int, int], list[str]]:

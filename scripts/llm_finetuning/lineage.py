@@ -8,8 +8,9 @@ from llm_finetuning import artifact, dataset, trl_options
 from llm_finetuning.brief import FILE_NAME, LoadedBrief
 from llm_finetuning.errors import Refusal
 from llm_finetuning.findings.readings import standing_labels
+from llm_finetuning.recipes import variants
 from llm_finetuning.rewards import composition
-from llm_finetuning.types import AuditReport, GateReport, Label, ProbeReport, Sample, Score
+from llm_finetuning.types import AuditReport, Build, GateReport, Label, ProbeReport, Sample, Score
 
 OBJECTIVE_OPTIONS = ("scale_rewards", "multi_objective_aggregation")
 """Options of `training` that turn rewards into advantages."""
@@ -37,21 +38,23 @@ MODEL_FILES = (
 )
 """Files of a model folder that decide how a prompt is rendered and where a completion ends."""
 
+MODEL_PARENT = "model(template, tokenizer)"
+
 
 def model_digest(loaded: LoadedBrief) -> dict[str, str]:
     """Return the parent entry of a local model: its template, tokenizer and end tokens; a hub id has none.
 
     Weights are left out, since reading them takes long; the engine records their names and sizes.
     """
-    folder = Path(loaded.model_source())
+    found = model_files(Path(loaded.model_source()))
+    return {MODEL_PARENT: artifact.digest_value(found)} if found is not None else {}
+
+
+def model_files(folder: Path) -> dict[str, str] | None:
+    """Return the digest of each of `MODEL_FILES` that is there; None where this is no folder, as of a hub id."""
     if not folder.is_dir():
-        return {}
-    present = [name for name in MODEL_FILES if (folder / name).is_file()]
-    return {
-        "model(template, tokenizer)": artifact.digest_value(
-            {name: artifact.digest_file(folder / name) for name in present}
-        )
-    }
+        return None
+    return {name: artifact.digest_file(folder / name) for name in MODEL_FILES if (folder / name).is_file()}
 
 
 AUDITED_SAMPLING = ("num_generations", "max_completion_length", "chat_template_kwargs", "engine")
@@ -70,7 +73,7 @@ def of_audit(loaded: LoadedBrief) -> dict[str, str]:
     sampling = loaded.brief.sampling.model_dump(mode="json")
     options = {
         **{key: sampling[key] for key in AUDITED_SAMPLING},
-        **{key: loaded.brief.training.get(key) for key in AUDITED_TRAINING},
+        **{key: variants.training_of(loaded.brief).get(key) for key in AUDITED_TRAINING},
     }
     return {
         **brief_part(loaded, "model", "method", "dataset", "rewards", "hardware"),
@@ -78,16 +81,15 @@ def of_audit(loaded: LoadedBrief) -> dict[str, str]:
         **dataset_digest(loaded),
         **model_digest(loaded),
         **composition.source_digests(loaded),
-        "held-out rows": artifact.digest_value(
-            dataset_digest(held_out(loaded)) if loaded.brief.dataset.evaluation is not None else None
-        ),
+        "held-out rows": _held_out_digest(loaded),
     }
 
 
 def held_out(loaded: LoadedBrief) -> LoadedBrief:
     """Return the brief with its held-out rows in the data set's place; the caller knows that some are named."""
     dataset_brief = loaded.brief.dataset.model_copy(update={"path": loaded.brief.dataset.evaluation})
-    return LoadedBrief(loaded.brief.model_copy(update={"dataset": dataset_brief}), loaded.run_dir)
+    brief = loaded.brief.model_copy(update={"dataset": dataset_brief})
+    return LoadedBrief(brief, loaded.run_dir, loaded.frozen)
 
 
 def current_audit(loaded: LoadedBrief) -> AuditReport:
@@ -105,8 +107,9 @@ def of_samples(loaded: LoadedBrief) -> dict[str, str]:
 
 
 def objective_options(loaded: LoadedBrief) -> dict[str, Any]:
-    """Return the brief's values of `OBJECTIVE_OPTIONS`; `scale_rewards` may be true or false, as in TRL."""
-    given = {key: loaded.brief.training[key] for key in OBJECTIVE_OPTIONS if key in loaded.brief.training}
+    """Return the values of `OBJECTIVE_OPTIONS` that the brief or its variant sets; TRL takes true and false too."""
+    training = variants.training_of(loaded.brief)
+    given = {key: training[key] for key in OBJECTIVE_OPTIONS if key in training}
     if isinstance(given.get("scale_rewards"), bool):
         given["scale_rewards"] = "group" if given["scale_rewards"] else "none"
     return given
@@ -114,12 +117,18 @@ def objective_options(loaded: LoadedBrief) -> dict[str, Any]:
 
 def of_scores(loaded: LoadedBrief) -> dict[str, str]:
     """Return what `scores.jsonl` depends on."""
+    return {"samples.jsonl": artifact.digest_file(loaded.run_dir / "samples.jsonl"), **_of_objective(loaded)}
+
+
+def _of_objective(loaded: LoadedBrief) -> dict[str, str]:
+    training = variants.training_of(loaded.brief)
+    options = {key: training.get(key) for key in (*OBJECTIVE_OPTIONS, *trl_options.BATCH_OPTIONS)}
+    off_policy = variants.off_policy_of(variants.use_of(loaded.brief))
+    if off_policy > 1:  # rewards are called with so many times as many completions
+        options["off_policy"] = off_policy
     return {
-        "samples.jsonl": artifact.digest_file(loaded.run_dir / "samples.jsonl"),
         **brief_part(loaded, "rewards"),
-        f"objective and batch options of {FILE_NAME}": artifact.digest_value(
-            {key: loaded.brief.training.get(key) for key in (*OBJECTIVE_OPTIONS, *trl_options.BATCH_OPTIONS)}
-        ),
+        f"objective and batch options of {FILE_NAME}": artifact.digest_value(options),
         **composition.source_digests(loaded),
     }
 
@@ -140,9 +149,8 @@ PERSONS, DEMO_READER = "persons", "persons and the demo's program"
 def of_gate(loaded: LoadedBrief, *, readers: str = PERSONS) -> dict[str, str]:
     """Return what `gate.json` depends on: its digest is the fingerprint."""
     return {
-        **of_samples(loaded),
-        **of_scores(loaded),
-        **brief_part(loaded, "method", "gate"),
+        **of_sources(loaded),
+        "samples.jsonl": artifact.digest_file(loaded.run_dir / "samples.jsonl"),
         "scores.jsonl": artifact.digest_file(loaded.run_dir / "scores.jsonl"),
         "audit.json": _digest_or_absent(loaded.run_dir / "audit.json"),
         "probe.json": _digest_or_absent(loaded.run_dir / "probe.json"),
@@ -151,24 +159,72 @@ def of_gate(loaded: LoadedBrief, *, readers: str = PERSONS) -> dict[str, str]:
     }
 
 
-def open_gate(loaded: LoadedBrief) -> GateReport:
+GATE_RESTS_ON = ("samples.jsonl", "scores.jsonl", "audit.json", "probe.json", "labels.jsonl", "readers")
+"""The parents of a gate that a built run does not carry with it; `of_sources` gives all others."""
+
+
+def of_sources(loaded: LoadedBrief) -> dict[str, str]:
+    """Return what a gate depends on besides artifacts: brief, data set, template and rewards.
+
+    A frozen run holds all of it, so that the trainer computes it once more on another machine.
+    """
+    return {**of_samples(loaded), **_of_objective(loaded), **brief_part(loaded, "method", "gate")}
+
+
+def open_gate(loaded: LoadedBrief, *, readers: str = PERSONS) -> GateReport:
     """Return the gate's report where the run may go on; refuses with the verb to run where it may not.
 
     It may where the gate is open, or a person overrode it, and all that was judged is still there as it was. A demo's
-    answer opens nothing.
+    answer opens nothing but the demo's own build, which names `readers=DEMO_READER`.
     """
     path = loaded.run_dir / "gate.json"
     found = artifact.read_json(path, GateReport)
-    report, readers = found.records[0], found.header.parents.get("readers", "")
-    again = artifact.shell_line("gate", loaded.run_dir)
-    artifact.check_parents(path, found.header, of_gate(loaded, readers=readers))
-    if readers != PERSONS:
-        raise Refusal(f"{path}: counts for the demo alone; let a person read, then run `{again}`")
+    artifact.check_parents(path, found.header, of_gate(loaded, readers=found.header.parents.get("readers", "")))
+    return gate_that_opens(found, readers=readers, again=f"run `{artifact.shell_line('gate', loaded.run_dir)}`")
+
+
+def gate_that_opens(found: artifact.Artifact[GateReport], *, readers: str, again: str) -> GateReport:
+    """Return the report in a gate.json that lets its run go on; refuses one that does not, whatever is there now.
+
+    `again` is the mending half of a refusal that asks for another gate.
+    """
+    report = found.records[0]
+    if found.header.parents.get("readers") not in (PERSONS, readers):
+        raise Refusal(f"{found.path}: counts for the demo alone; let a person read, then {again}")
     if artifact.digest_value(found.header.parents) != report.fingerprint:
-        raise Refusal(f"{path}: its fingerprint is not that of what it names; run `{again}`")
+        raise Refusal(f"{found.path}: its fingerprint is not that of what it names; {again}")
     if report.verdict != "open" and not is_overridden(report):
-        raise Refusal(f"{path}: the gate is not open ({report.verdict}): {report.next_action}")
+        raise Refusal(f"{found.path}: the gate is not open ({report.verdict}): {report.next_action}")
     return report
+
+
+def of_build(loaded: LoadedBrief) -> dict[str, str]:
+    """Return what `train/build.json` depends on."""
+    parts = brief_part(loaded, "method", "model", "dataset", "training", "variant", "hardware")
+    if loaded.brief.method == "grpo":
+        parts.update(of_sources(loaded))
+        parts["gate.json"] = _digest_or_absent(loaded.run_dir / "gate.json")
+    else:
+        parts.update({**dataset_digest(loaded), **model_digest(loaded)})
+    return {**parts, "held-out rows": _held_out_digest(loaded)}
+
+
+def _held_out_digest(loaded: LoadedBrief) -> str:
+    named = loaded.brief.dataset.evaluation is not None
+    return artifact.digest_value(dataset_digest(held_out(loaded)) if named else None)
+
+
+def current_build(loaded: LoadedBrief, *, demo: bool = False) -> Build:
+    """Return what was built where it may be trained on; refuses with the verb to run where it may not.
+
+    What stands in the built folder is not looked at: its train.py does that, wherever the folder is by then.
+    """
+    path = loaded.run_dir / "train" / "build.json"
+    found = artifact.read_json(path, Build)
+    if loaded.brief.method == "grpo":
+        open_gate(loaded, readers=DEMO_READER if demo else PERSONS)
+    artifact.check_parents(path, found.header, of_build(loaded))
+    return found.records[0]
 
 
 def is_overridden(report: GateReport) -> bool:

@@ -4,6 +4,7 @@ One run is one directory. `brief.yaml` is the only file a person writes; every o
 """
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +31,42 @@ STAGES: tuple[Stage, ...] = (
         schema="gate/1",
     ),
     Stage(verb="preflight", reads=("brief.yaml",), writes="env-report.json", schema="env-report/1"),
+    Stage(verb="build", reads=("brief.yaml", "gate.json"), writes="train/build.json", schema="build/1"),
+    Stage(verb="evaluate", reads=("brief.yaml",), writes="eval/NAME.json", schema="evaluation/1"),
 )
 
+TRANSCRIPTS = ".samples.jsonl"
+"""Ending of the file beside an evaluation that `evaluate` keeps its completions in: samples like those of `sample`."""
 
-def schema_of(file_name: str) -> str:
+
+def schema_of(path: PurePath) -> str:
     """Return the schema tag of an artifact; raises StopIteration for a file that is not one."""
-    return next(stage.schema for stage in STAGES if stage.writes == file_name and stage.schema)
+    if path.name.endswith(TRANSCRIPTS):
+        return schema_of(PurePath("samples.jsonl"))
+    return next(tag for stage in STAGES if (tag := stage.schema) and _writes(stage, path))
 
 
-def verb_for(file_name: str) -> str:
+def verb_for(path: PurePath) -> str:
     """Return the one verb that writes this file."""
-    return next(stage.verb for stage in STAGES if stage.writes == file_name)
+    return _stage_of(path).verb
+
+
+def run_of(path: PurePath) -> PurePath:
+    """Return the run directory that an artifact stands in."""
+    return path.parents[len(PurePath(_stage_of(path).writes).parts) - 1]
+
+
+def names_artifact(name: str) -> bool:
+    """Tell whether NAME.json is another artifact of a run, so that no evaluation may be called NAME."""
+    return any(PurePath(stage.writes).name == f"{name}.json" for stage in STAGES)
+
+
+def _stage_of(path: PurePath) -> Stage:
+    return next(stage for stage in STAGES if _writes(stage, path))
+
+
+def _writes(stage: Stage, path: PurePath) -> bool:
+    """Tell by the last name alone: a build stands in a folder of another name until it is whole."""
+    if stage.verb == "evaluate":  # under a name that its caller chose, and `names_artifact` did not refuse
+        return path.parent.name == "eval" and not names_artifact(path.stem)
+    return PurePath(stage.writes).name == path.name

@@ -55,6 +55,7 @@ class Sample:
     tokens: int  # length of the completion, end token included
     finish_reason: FinishReason
     temperature: float
+    seconds: float | None = None  # wall time of its batch divided by the completions in it; None where not measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +280,85 @@ class EnvReport:
     verdict: Literal["ready", "not-ready"]
     next_action: str
     checks: list[Check]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """What a built run folder holds, so that its train.py can tell whether it is still what was built."""
+
+    method: str
+    files: dict[str, str]  # path within the folder -> SHA-256: all that decides what is trained, and how
+    launch: dict[str, str]  # likewise: how it is installed and started, which a person may adapt to a machine
+    frozen: dict[str, str]  # path as the brief writes it -> path within the folder
+    model_files: dict[str, str] | None  # SHA-256 of a local model's template and tokenizer files; None for a hub id
+    shape: dict[str, Any]  # which processes run where
+    rows: int  # that are trained on
+    notes: list[str]
+    demo: bool  # made by the demo, whose gate counts for nothing else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationItem:
+    """What one model did with one held-out row; the lists hold one entry a completion, as in the transcripts."""
+
+    prompt_id: str
+    row: int
+    n: int  # completions that were scored; one on which every reward abstained is neither success nor failure
+    successes: int
+    rewards: list[float | None]
+    values: dict[str, list[float | None]]  # component -> what it paid
+    tokens: list[int]
+    finish_reasons: list[FinishReason]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """How well one model does on the held-out rows; the header says with which settings and rewards."""
+
+    name: str
+    model: str  # folder or hub id, as it was named
+    greedy: bool
+    samples: int  # completions an item
+    success_threshold: float  # weighted reward from which a completion counts as a success
+    passes: dict[str, Estimate]  # k -> pass@k
+    reward: Estimate | None  # mean of the weighted sum; None where every reward abstained
+    components: dict[str, Estimate]  # mean of what each reward paid; one that always abstained is left out
+    tokens: Estimate  # mean length, end token included
+    cut: Estimate  # share of completions cut at the cap
+    items: list[EvaluationItem]
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """One number of two models, and its difference item by item: candidate less base."""
+
+    base: float
+    candidate: float
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Whether one model does better than another on the same held-out rows."""
+
+    base: str
+    candidate: str
+    verdict: Literal["improved", "worse", "no-difference-shown"]
+    next_action: str
+    success: Shift  # pass@1
+    passes: dict[str, Shift]  # larger k -> pass@k
+    test: Literal["exact McNemar", "sign-flip"]
+    p_value: float
+    won: int  # items on which the candidate succeeds more often
+    lost: int
+    tied: int
+    smallest_shown: float  # difference in pass@1 that so many items with this spread show in four of five tries
+    reward: Shift | None
+    components: dict[str, Shift]
+    tokens: Shift
+    cut: Shift
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

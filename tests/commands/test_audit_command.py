@@ -272,11 +272,11 @@ def test_what_makes_an_audit_stale(run_dir: Path, finetune: Finetune, old: str, 
 
 
 def test_a_batch_that_the_rows_do_not_fill(tmp_path: Path, finetune: Finetune) -> None:
-    """The recipe's batch on eight devices takes more prompts than are there."""
+    """The recipe's batch on eight devices, four of which train, takes more prompts than are there."""
     folder = run_with(tmp_path / "run", numbers(), **{"name: sums": "name: sums\nhardware: 8xh100"})
 
     assert (
-        "9 rows are fewer than the 64 prompts of one generation batch" in findings(finetune, folder)["too-few-rows"][2]
+        "9 rows are fewer than the 32 prompts of one generation batch" in findings(finetune, folder)["too-few-rows"][2]
     )
 
 

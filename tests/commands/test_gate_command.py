@@ -204,6 +204,32 @@ def test_a_half_written_last_label_is_said(opened: Path, finetune: Finetune) -> 
     assert findings["labels-cut"]["weight"] == "warns"
     assert findings["labels"]["text"].startswith("60 completions judged")
 
+    table = opened / "again.csv"
+    table.write_text("sample_id,verdict\nq1/0,reject\n")
+    _, _, err = finetune("review", opened, "--import", table, "--reader", "ada")
+    assert "its last line is half written, as by a killed writer; it is cut off" in err
+    assert len(artifact.read_lines(opened / "labels.jsonl", Label).records) == 61
+    assert "half written" not in finetune("review", opened, "--import", table, "--reader", "ada")[2]
+
+
+@pytest.mark.parametrize(
+    ("took", "words"), [("0.5", "generation of that batch takes about 16 s"), (None, "was not recorded")]
+)
+def test_reward_time_stands_beside_the_time_that_sampling_took(
+    run_dir: Path, finetune: Finetune, took: str | None, words: str
+) -> None:
+    """A file of an earlier version, or of a server, says no time: then the seconds of the rewards stand alone."""
+    runs.write_samples(run_dir)
+    text = (run_dir / "samples.jsonl").read_text("utf-8")
+    assert '"seconds": null' in text
+    changed = text.replace('"seconds": null', f'"seconds": {took}') if took else text.replace(', "seconds": null', "")
+    (run_dir / "samples.jsonl").write_text(changed, "utf-8")
+    runs.examine(run_dir)
+    _, out, _ = finetune("gate", run_dir, "--json")
+    (finding,) = [found for found in json.loads(out)["findings"] if found["code"] == "reward-time"]
+
+    assert words in finding["text"]
+
 
 def test_the_report_for_people_lies_beside_the_answer(opened: Path, finetune: Finetune) -> None:
     """Its path is printed, and it says the same."""

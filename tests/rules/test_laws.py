@@ -52,6 +52,13 @@ def test_stages_and_findings_import_pure_rooms_and_nothing_else_of_ours() -> Non
             assert all(name.startswith(pure) or name in also for name in ours), (path.name, ours)
 
 
+def test_planning_is_arithmetic_alone() -> None:
+    """The planner's formulae know numbers and a model's config, no brief, no file and no machine."""
+    for path in (PACKAGE / "planning").glob("*.py"):
+        ours = {name for name in imports(path) if name.startswith("llm_finetuning")}
+        assert all(name.startswith("llm_finetuning.planning") for name in ours), (path.name, ours)
+
+
 def test_heavy_libraries_are_imported_in_engines_and_templates_alone() -> None:
     """One careless import would make every verb wait for torch."""
     for path in modules():
@@ -90,7 +97,8 @@ def test_every_artifact_has_one_writer() -> None:
         text = path.read_text("utf-8")
         if path.name != "artifact.py" and "artifact.header_for(" in text:
             (stage,) = [stage for stage in pipeline.STAGES if stage.verb == path.stem]
-            assert {stage.writes} == set(re.findall(r'\bpath = loaded\.run_dir / "([\w.-]+)"', text)), path
+            named = re.findall(r'\bpath = loaded\.run_dir / f?"([\w./{}-]+)"', text)
+            assert {stage.writes} == {name.replace("{name}", "NAME") for name in named}, path
 
 
 def test_stages_read_only_what_was_written_before() -> None:

@@ -203,3 +203,22 @@ def test_a_map_darkens_with_its_counts() -> None:
     assert len(shades) == 2
     assert max(shades) == shades[0]
     assert ">9<" in drawn
+
+
+def test_a_curve_ends_where_its_last_value_is() -> None:
+    """Step 0 is at the left end and the last one at the right; a point with an interval has its whisker around it."""
+    share = Estimate(value=0.5, low=0.25, high=0.75, n=20)
+    curve = drawing.Curve(label="pass@1 <", points=[(0, 0.0), (30, 0.5)], kind="good", shares=[(30, share)])
+    drawn = drawing.curves([curve], top=2.0, last=30, **WORDS)
+    ((first, bottom), (last, middle)) = [
+        tuple(map(float, point.split(",")))
+        for point in re.search(r'points="([^"]*)"', drawn)[1].split()  # type: ignore[index]
+    ]
+    low, high = map(float, re.search(r'class="whisker good" [^>]*y1="([\d.]+)" y2="([\d.]+)"', drawn).groups())  # type: ignore[union-attr]
+    zero, half = (float(y) for y in re.findall(r'class="grid" [^>]*y1="([\d.]+)"', drawn)[:2])
+
+    assert (bottom, half) == (zero, pytest.approx(zero - 2 * (zero - middle), abs=0.2))
+    assert (low + high) / 2 == pytest.approx(middle, abs=0.1)
+    assert low > middle > high
+    assert [float(x) for x in re.findall(r'class="tick" x="([\d.]+)"', drawn)][::3] == [first, last]
+    assert "pass@1 &lt;" in drawn

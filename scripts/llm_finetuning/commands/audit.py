@@ -74,7 +74,7 @@ def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
         golds=golds,
         overlap=_overlap(loaded, rows, python),
         columns=_columns(loaded, reading, components, python, notes),
-        batch=_batch(loaded) if loaded.brief.method == "grpo" else None,
+        batch=_batch(loaded, len(rows)) if loaded.brief.method == "grpo" else None,
         of_tokens=[*of_rewards, *of_reader, *(audit_tokens.findings(tokens) if tokens else ())],
         prompt_tokens=audit_tokens.spread(list(tokens.counts.values())) if tokens else None,
         ready_action=artifact.shell_line("sample", run_dir),
@@ -119,14 +119,9 @@ def _table_reader(loaded: "LoadedBrief", python: str | None) -> str | None:
 
 def _at_hand(loaded: "LoadedBrief", python: str | None, needs: Sequence[str]) -> str | None:
     """Return the training interpreter if it has these modules; installing gigabytes for an audit is not asked for."""
-    import sys
-
     from llm_finetuning import interpreter
 
-    named = python or loaded.brief.environment
-    program = interpreter.found(named) if named is not None else sys.executable
-    _, missing = interpreter.probe(program, needs)
-    return None if missing else program
+    return interpreter.at_hand(python or loaded.brief.environment, needs)
 
 
 def _tokens(
@@ -155,9 +150,10 @@ def _tokens(
 
 def _read_tokens(loaded: "LoadedBrief", rows: "Sequence[Row]", interpreter: str) -> "Tokens":
     from llm_finetuning.program import run_program
+    from llm_finetuning.recipes import variants
     from llm_finetuning.stages.audit_tokens import Tokens
 
-    sampling, training = loaded.brief.sampling, loaded.brief.training
+    sampling, training = loaded.brief.sampling, variants.training_of(loaded.brief)
     prompts = _of_one_form(rows)
     if not prompts:
         raise Refusal("no row has a prompt that can be read; mend the prompts")
@@ -310,25 +306,16 @@ def _cell(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004
 
 
-def _batch(loaded: "LoadedBrief") -> "Batch":
-    import re
-
-    from llm_finetuning.commands.score import RECIPE_BATCH
+def _batch(loaded: "LoadedBrief", rows: int) -> "Batch":
+    from llm_finetuning.recipes import layout
     from llm_finetuning.stages.audit import Batch
 
-    training = {**RECIPE_BATCH, **loaded.brief.training}
-    device, accumulation = training["per_device_train_batch_size"], training["gradient_accumulation_steps"]
-    many = re.match(r"(\d+)x", loaded.brief.hardware)
-    devices = int(many[1]) if many else 1
-    steps = training.get("steps_per_generation", accumulation)
-    return Batch(
-        generations=loaded.brief.sampling.num_generations,
-        per_device=device,
-        accumulation=accumulation,
-        devices=devices,
-        generation_batch=training.get("generation_batch_size", device * devices * steps),
-        both_named={"generation_batch_size", "steps_per_generation"} <= set(training),
-    )
+    training = loaded.brief.training
+    batch = layout.of_brief(loaded.brief)
+    words = layout.drawn_words(batch, rows)
+    for fault in layout.faults(batch, training, rows):
+        return Batch(words=words, refused=("too-few-rows" if fault.rows else "batch-options", fault.what, fault.mend))
+    return Batch(words=words)
 
 
 def facts_of(report: "AuditReport", run_dir: Path) -> dict[str, Any]:

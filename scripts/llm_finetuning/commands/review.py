@@ -29,6 +29,8 @@ VERDICTS: dict[str, "Verdict"] = {"a": "accept", "r": "reject", "u": "unsure"}
 _BY_WORD: dict[str, "Verdict"] = {verdict: verdict for verdict in VERDICTS.values()}
 KEYS = "a accept   r reject   u unsure   n note   b back   q stop"
 
+READS = 60  # completions that are asked for: the 50 that the gate wants, and some to be unsure of
+
 LOCK_WAIT_S = 5.0  # for another reader's label to be written
 ESCAPE_S = 0.02  # the letters of one key follow within it
 
@@ -38,7 +40,7 @@ PROGRAM_READER = "oracle"  # the demo's reader; a person may not take its name
 @click.command("review", short_help="Read samples and label them")
 @options.run_dir
 @click.option("--reader", help="Your name in the labels; the login name when left out.")
-@click.option("--count", default=60, show_default=True, type=click.IntRange(1), help="How many samples to read.")
+@click.option("--count", default=READS, show_default=True, type=click.IntRange(1), help="How many samples to read.")
 @click.option("--terminal", is_flag=True, help="Read in this terminal instead of a page in the browser.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the page; a free one when left out.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in the browser of this machine.")
@@ -102,6 +104,10 @@ def _open_labels(loaded: "LoadedBrief") -> "AbstractContextManager[Appender[Labe
     from llm_finetuning.types import Label
 
     path = loaded.run_dir / "labels.jsonl"
+    if path.exists() and artifact.ends_cut(path):
+        console.note(
+            f"{path}: its last line is half written, as by a killed writer; it is cut off, label that one again"
+        )
     # No parents: each label carries the digest of what was on screen, so labels outlive a change elsewhere.
     return artifact.appending(path, artifact.header_for(path, {}), Label)
 

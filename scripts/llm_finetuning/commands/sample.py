@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,24 @@ DATASET_NEEDS = ("datasets",)
 
 NEEDS: Mapping[str, tuple[str, ...]] = {"transformers": ("torch", "transformers"), "vllm": ("vllm",), "endpoint": ()}
 """Modules that the training interpreter must have for an engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A model to sample from."""
+
+    model: str  # an absolute folder or a hub id; with an adapter its base model; at an endpoint the name it serves
+    adapter: str | None = None  # absolute folder of a LoRA adapter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """Where samples go, and what must be the same for a file that was begun to be gone on with."""
+
+    path: Path
+    parents: dict[str, str]
+    settings: dict[str, Any]
+    anew: str  # the mending half of a refusal: how samples that cannot be gone on with are left behind
 
 
 @click.command("sample", short_help="Sample completions of the base model")
@@ -53,38 +72,72 @@ def command(run_dir: Path, python: str | None, fresh: bool, as_json: bool) -> in
 
 def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dict[str, Any]:
     """Draw what is missing and return the facts of the whole file."""
-    from llm_finetuning import artifact, brief, lineage
-    from llm_finetuning.dataset import needs_program, read_rows
+    from llm_finetuning import brief, lineage
     from llm_finetuning.rewards import composition
 
     loaded = brief.load(run_dir)
     sampling = loaded.brief.sampling
     path = loaded.run_dir / "samples.jsonl"
-    reader = _interpreter(loaded, python, DATASET_NEEDS) if needs_program(loaded) else None
-    rows = _chosen(read_rows(loaded, python=reader), sampling.prompts, sampling.seed)
-    parents = lineage.of_samples(loaded)
-    batches = _batches(rows, loaded)
-    expected = len(rows) * (sampling.num_generations + 1)
+    rows = _chosen(rows_of(loaded, python), sampling.prompts, sampling.seed)
     if loaded.brief.rewards:  # a reward that cannot be called is told before the sampling is paid for
         composition.compose(loaded, list(rows[0].columns))
-    settings = {"sampling": sampling.model_dump(mode="json"), "model": loaded.brief.model, "expected": expected}
+    low = ("low_temperature", 1, sampling.low_temperature)
+    batches = batches_of(rows, sampling.seed, [("policy", sampling.num_generations, sampling.temperature), low])
+    drawing = Drawing(
+        path=path,
+        parents=lineage.of_samples(loaded),
+        settings={"sampling": sampling.model_dump(mode="json"), "model": loaded.brief.model},
+        anew=lineage.begin_anew(run_dir),
+    )
+    source = Source(model=loaded.brief.model if sampling.engine == "endpoint" else loaded.model_source())
+    samples = draw(loaded, drawing, batches, source, python=python, fresh=fresh)
+    return _facts(path, samples, len(rows), sampling.engine)
+
+
+def rows_of(loaded: Any, python: str | None) -> list[Any]:
+    """Return the rows of the brief's data set, by a program of the training interpreter where that is needed."""
+    from llm_finetuning.dataset import needs_program, read_rows
+
+    reader = _interpreter(loaded, python, DATASET_NEEDS) if needs_program(loaded) else None
+    return read_rows(loaded, python=reader)
+
+
+def draw(
+    loaded: Any,
+    drawing: Drawing,
+    batches: list[list[dict[str, Any]]],
+    source: Source,
+    *,
+    python: str | None,
+    fresh: bool = False,
+) -> Sequence[Any]:
+    """Draw what is missing in a file of samples with the brief's engine and settings, and return all of it."""
+    from llm_finetuning import artifact
+
+    path, parents, engine = drawing.path, drawing.parents, loaded.brief.sampling.engine
+    expected = sum(request["n"] for batch in batches for request in batch)
     with ExitStack() as stack:
         appender = None
         if path.exists() and not fresh:
             appender = stack.enter_context(artifact.appending(path, artifact.header_for(path, parents), _sample_type()))
-            _check_same(path, appender.header, parents)
+            _check_same(drawing, appender.header)
         have = {sample.sample_id for sample in appender.records} if appender else set()
         todo = [batch for batch in batches if any(not _ids(request) <= have for request in batch)]
         if todo:
-            interpreter = _interpreter(loaded, python, NEEDS[sampling.engine])
-            records = stack.enter_context(closing(_engine_records(loaded, todo, interpreter)))
+            interpreter = _interpreter(loaded, python, (*NEEDS[engine], *(("peft",) if source.adapter else ())))
+            records = stack.enter_context(closing(_engine_records(loaded, todo, source, interpreter)))
             facts = _ready(path, records)
             if fresh:
                 _set_aside(path)  # not before the engine stands: what was there is good as long as nothing replaces it
             if appender is None:
-                header = artifact.header_for(path, parents, {**settings, "engine": facts})
+                path.parent.mkdir(exist_ok=True)
+                settings = {**drawing.settings, "expected": expected, "engine": facts}
+                header = artifact.header_for(path, parents, settings)
                 appender = stack.enter_context(artifact.appending(path, header, _sample_type()))
-            _check_engine(path, appender.header.settings, facts)
+                # Another process may have begun it, or ended it, while this one's engine loaded.
+                _check_same(drawing, appender.header)
+                have = {sample.sample_id for sample in appender.records}
+            _check_engine(drawing, appender.header.settings, facts)
             with console.progress("sampling", expected, len(have)) as advance:
                 for group in _groups(records):
                     added = _samples(group, batches, have)
@@ -92,7 +145,7 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
                     advance(len(added))
         if appender is None or len(appender.records) != expected:
             raise MachineryFailure(f"{path}: the engine ended before all samples were drawn; run it again to continue")
-        return _facts(path, appender.records, len(rows), sampling.engine)
+        return appender.records
 
 
 def _sample_type() -> Any:
@@ -117,14 +170,10 @@ def _chosen(rows: Sequence[Any], count: int, seed: int) -> list[Any]:
     return [rows[place] for place in places]
 
 
-def _batches(rows: Sequence[Any], loaded: Any) -> list[list[dict[str, Any]]]:
-    """Return the requests in fixed batches, the policy pass first."""
-    sampling = loaded.brief.sampling
+def batches_of(rows: Sequence[Any], seed: int, passes: Sequence[tuple[str, int, float]]) -> list[list[dict[str, Any]]]:
+    """Return the requests in fixed batches, pass after pass; a pass is (name, completions a prompt, temperature)."""
     batches: list[list[dict[str, Any]]] = []
-    for pass_name, n, temperature in (
-        ("policy", sampling.num_generations, sampling.temperature),
-        ("low_temperature", 1, sampling.low_temperature),
-    ):
+    for pass_name, n, temperature in passes:
         size = max(1, COMPLETIONS_PER_BATCH // n)
         requests = [
             {
@@ -135,7 +184,7 @@ def _batches(rows: Sequence[Any], loaded: Any) -> list[list[dict[str, Any]]]:
                 "pass_name": pass_name,
                 "n": n,
                 "temperature": temperature,
-                "seed": _seed(sampling.seed, pass_name, row.prompt_id),
+                "seed": _seed(seed, pass_name, row.prompt_id),
             }
             for row in rows
         ]
@@ -158,17 +207,17 @@ def _ids(request: dict[str, Any]) -> set[str]:
 
 
 def _engine_records(
-    loaded: Any, batches: list[list[dict[str, Any]]], python: str
+    loaded: Any, batches: list[list[dict[str, Any]]], source: Source, python: str
 ) -> Generator[dict[str, Any], None, None]:
     from llm_finetuning.program import run_program
 
     sampling = loaded.brief.sampling
     endpoint = sampling.endpoint.model_dump(mode="json") if sampling.endpoint else None
-    model = loaded.model_source()
-    if endpoint is not None and endpoint["model"] is None:
-        endpoint["model"] = loaded.brief.model
+    if endpoint is not None and (endpoint["model"] is None or source.model != loaded.brief.model):
+        endpoint["model"] = source.model
     job = {
-        "model": model,
+        "model": source.model,
+        "adapter": source.adapter,
         "endpoint": endpoint,
         "sampling": {
             name: getattr(sampling, name)
@@ -179,7 +228,9 @@ def _engine_records(
             [{key: request[key] for key in request if key != "columns"} for request in batch] for batch in batches
         ],
     }
-    console.note(f"starting the {sampling.engine} engine for {endpoint['url'] if endpoint else model}")
+    console.note(
+        f"starting the {sampling.engine} engine for {endpoint['url'] if endpoint else source.adapter or source.model}"
+    )
     return run_program(f"{sampling.engine}_sampler", job, python=python)
 
 
@@ -233,29 +284,26 @@ def _samples(group: dict[str, Any], batches: list[list[dict[str, Any]]], have: s
                 tokens=completion["tokens"],
                 finish_reason=completion["finish_reason"],
                 temperature=request["temperature"],
+                seconds=group.get("seconds"),
             )
         )
     return samples
 
 
-def _check_same(path: Path, header: Any, parents: dict[str, str]) -> None:
-    from llm_finetuning import artifact, lineage
+def _check_same(drawing: Drawing, header: Any) -> None:
+    from llm_finetuning import artifact
 
-    changed = artifact.changed_parents(header.parents, parents)
+    changed = artifact.changed_parents(header.parents, drawing.parents)
     if changed:
-        raise Refusal(f"{path}: was drawn from another {changed}; {lineage.begin_anew(path.parent)}")
+        raise Refusal(f"{drawing.path}: was drawn from another {changed}; {drawing.anew}")
 
 
-def _check_engine(path: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
+def _check_engine(drawing: Drawing, settings: dict[str, Any], facts: dict[str, Any]) -> None:
     """Refuse to mix samples of another model or template into a file."""
-    from llm_finetuning import lineage
-
     known = settings.get("engine", {})
     changed = [key for key in IDENTITY if known.get(key) != facts.get(key)]
     if changed:
-        raise Refusal(
-            f"{path}: was drawn with another {', '.join(changed)} than is there now; {lineage.begin_anew(path.parent)}"
-        )
+        raise Refusal(f"{drawing.path}: was drawn with another {', '.join(changed)} than is there now; {drawing.anew}")
 
 
 def _set_aside(path: Path) -> None:

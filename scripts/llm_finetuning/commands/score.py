@@ -9,9 +9,6 @@ from llm_finetuning import console
 from llm_finetuning.commands import options
 from llm_finetuning.errors import Refusal
 
-# The recipe's batch: 8 completions a device, 4 accumulation steps (GRPOConfig calls a reward once a generation batch).
-RECIPE_BATCH = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4}
-
 
 @click.command("score", short_help="Score the samples as the trainer will")
 @options.run_dir
@@ -38,38 +35,17 @@ def command(run_dir: Path, as_json: bool) -> int:
 
 def run(run_dir: Path) -> dict[str, Any]:
     """Score every sample and return the facts; refuses for a reward that TRL would die of."""
-    import contextlib
-    import sys
-
     from llm_finetuning import artifact, brief, lineage
     from llm_finetuning.findings.evidence import Rule
     from llm_finetuning.rewards import composition
-    from llm_finetuning.stages import score as stage
 
     loaded = brief.load(run_dir)
     samples = lineage.complete_samples(loaded).records
     if not loaded.brief.rewards:
         raise Refusal(f"{run_dir / 'brief.yaml'}: no `rewards` to score with; add one")
     components = composition.compose(loaded, lineage.columns_of(samples))
-    check_ids(loaded, components, samples)
-    composition.make_ready(components)
     parents = lineage.of_scores(loaded)
-    aggregation = stage.Aggregation(**lineage.objective_options(loaded))
-    with contextlib.ExitStack() as stack:
-        for folder in composition.folders_of(loaded):  # a reward may import its neighbours when it is called
-            stack.enter_context(composition.importable_from(folder))
-        stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # a reward that prints must not spoil --json
-        advance = stack.enter_context(console.progress("scoring", len(samples)))
-        try:
-            scores = stage.score(
-                samples,
-                components,
-                completions_per_call=completions_per_call(loaded),
-                aggregation=aggregation,
-                on_progress=advance,
-            )
-        except stage.RewardFault as fault:
-            raise Refusal(_fault_line(loaded, fault)) from None
+    scores = scores_of(loaded, components, samples)
     changed = artifact.changed_parents(parents, lineage.of_scores(loaded))
     if changed:
         raise Refusal(f"{run_dir}: {changed} changed while it was scored; score again")
@@ -82,13 +58,47 @@ def run(run_dir: Path) -> dict[str, Any]:
     return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
 
 
+def scores_of(loaded: Any, components: list[Any], samples: list[Any]) -> list[Any]:
+    """Return what the composed reward pays for each sample; refuses for a reward that TRL would die of."""
+    import contextlib
+    import sys
+
+    from llm_finetuning import lineage, watching
+    from llm_finetuning.rewards import composition
+    from llm_finetuning.stages import score as stage
+
+    check_ids(loaded, components, samples)
+    composition.make_ready(components)
+    aggregation = stage.Aggregation(**lineage.objective_options(loaded))
+    with contextlib.ExitStack() as stack:
+        for folder in composition.folders_of(loaded):  # a reward may import its neighbours when it is called
+            stack.enter_context(composition.importable_from(folder))
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # a reward that prints must not spoil --json
+        told = [stack.enter_context(console.progress("scoring", len(samples)))]
+        if any(wanted.file is not None for wanted in loaded.brief.rewards):
+            told.append(stack.enter_context(watching.watched(str(loaded.run_dir), len(samples))))
+
+        def tell(count: int) -> None:
+            for one in told:
+                one(count)
+
+        try:
+            return stage.score(
+                samples,
+                components,
+                completions_per_call=completions_per_call(loaded),
+                aggregation=aggregation,
+                on_progress=tell,
+            )
+        except stage.RewardFault as fault:
+            raise Refusal(_fault_line(loaded, fault)) from None
+
+
 def completions_per_call(loaded: Any) -> int:
-    """Return how many completions a reward is called with: the trainer's generation batch, or one group."""
-    training = loaded.brief.training
-    device = training.get("per_device_train_batch_size", RECIPE_BATCH["per_device_train_batch_size"])
-    accumulation = training.get("gradient_accumulation_steps", RECIPE_BATCH["gradient_accumulation_steps"])
-    batch = training.get("generation_batch_size", device * training.get("steps_per_generation", accumulation))
-    return max(int(loaded.brief.sampling.num_generations), int(batch))
+    """Return how many completions a reward is called with: what one trainer process draws at once, or one group."""
+    from llm_finetuning.recipes import layout
+
+    return max(int(loaded.brief.sampling.num_generations), layout.of_brief(loaded.brief).completions_per_call)
 
 
 def check_ids(loaded: Any, components: list[Any], samples: list[Any]) -> None:

@@ -10,6 +10,9 @@ from llm_finetuning import console
 from llm_finetuning.commands import options
 from llm_finetuning.errors import Refusal
 
+OF_REWARDS = ("sample", "score", "probe", "review", "gate")
+"""Verbs of the road to an open gate, which method grpo alone has."""
+
 
 @click.command("status", short_help="Show where a run stands and the next command")
 @options.run_dir
@@ -17,7 +20,7 @@ from llm_finetuning.errors import Refusal
 def command(run_dir: Path, as_json: bool) -> int:
     """Show each artifact of a run, whether it is there and still true, and the next command."""
     facts = run(run_dir)
-    lines = [f"{row['file']:<16}{row['state']:<12}{row['detail']}".rstrip() for row in facts["artifacts"]]
+    lines = [f"{row['file']:<15} {row['state']:<12}{row['detail']}".rstrip() for row in facts["artifacts"]]
     console.finish([*lines, f"next: {facts['next']}"], facts, as_json=as_json)
     return 0
 
@@ -31,23 +34,56 @@ def run(run_dir: Path) -> dict[str, Any]:
         raise Refusal(f"{run_dir}: no such run directory; make one with `finetune new {run_dir}`")
     rows = []
     next_command = None
+    method = _method(run_dir)
     for stage in STAGES:
+        if stage.verb in OF_REWARDS and method not in (None, "grpo"):
+            continue
         state, detail = _state(run_dir, stage.writes)
         rows.append({"file": stage.writes, "state": state, "detail": detail})
         if next_command is None and state not in ("done", "demo") and not _goes_on(stage.verb, state, run_dir):
             # Samples of another brief are set aside, never written over: that is asked for in words.
             options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
             next_command = artifact.shell_line(stage.verb, run_dir, *options)
-    return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir)}
+    if training := _training(run_dir):
+        rows.append(training)
+    return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir, method)}
+
+
+def _training(run_dir: Path) -> dict[str, str] | None:
+    """Return how far the training is, or how it ended; None where nothing was started."""
+    from llm_finetuning.commands.train import progress_line
+    from llm_finetuning.training_run import TrainingRun
+
+    training = TrainingRun(run_dir / "train")
+    if training.is_running():
+        return {"file": "train/", "state": "running", "detail": progress_line(training)}
+    if ended := training.outcome():
+        step = f"step {ended['global_step']}: " if ended["global_step"] >= 0 else ""
+        return {"file": "train/", "state": str(ended["state"]), "detail": f"{step}{ended['reason']}"}
+    return None
+
+
+def _method(run_dir: Path) -> str | None:
+    """Return the brief's method; None where the brief cannot be read, which its row says."""
+    from llm_finetuning import brief
+
+    try:
+        return brief.load(run_dir).brief.method
+    except Refusal:
+        return None
 
 
 def _goes_on(verb: str, state: str, run_dir: Path) -> bool:
     """Tell whether the road goes on without this verb; what an audit found is the gate's to weigh after sampling."""
-    return verb == "preflight" or ((verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists())
+    return verb in ("preflight", "build", "evaluate") or (
+        (verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists()
+    )
 
 
 def _state(run_dir: Path, file: str) -> tuple[str, str]:
     """Return done, missing, unfinished, stale or broken for one file, with the reason."""
+    if file == "eval/NAME.json":
+        return _evaluations(run_dir)
     path = run_dir / file
     if not path.exists():
         return "missing", ""
@@ -130,6 +166,34 @@ def _env_report(run_dir: Path) -> tuple[str, str]:
     return "done", report.records[0].verdict
 
 
+def _evaluations(run_dir: Path) -> tuple[str, str]:
+    """Return each evaluation with its pass@1, and those that a kill left unfinished."""
+    from llm_finetuning import artifact, pipeline
+    from llm_finetuning.types import Evaluation
+
+    folder = run_dir / "eval"
+    done = sorted(folder.glob("*.json"))
+    begun = {path.name.removesuffix(pipeline.TRANSCRIPTS) for path in folder.glob(f"*{pipeline.TRANSCRIPTS}")}
+    left = sorted(begun - {path.stem for path in done})
+    if not done and not left:
+        return "missing", ""
+    try:
+        records = [artifact.read_json(path, Evaluation).records[0] for path in done]
+    except Refusal as refusal:
+        return "broken", refusal.lines[0]
+    words = [f"{found.name} {found.passes['1'].value:.3f}" for found in records]
+    words += [f"{name} unfinished" for name in left]
+    return ("unfinished" if left else "done"), f"pass@1: {', '.join(words)}"
+
+
+def _build(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import brief, lineage
+
+    build = lineage.current_build(brief.load(run_dir), demo=True)
+    words = f"{build.method}, {build.rows} rows, {build.shape.get('kind')}"
+    return ("demo", f"{words}; counts for the demo alone") if build.demo else ("done", words)
+
+
 _CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
     "brief.yaml": _brief,
     "audit.json": _audit,
@@ -139,18 +203,36 @@ _CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
     "labels.jsonl": _labels,
     "gate.json": _gate,
     "env-report.json": _env_report,
+    "train/build.json": _build,
 }
 
 
-def _after_gate(run_dir: Path) -> str:
-    """Return the gate's own next action; an open gate is followed by a look at the machine."""
+def _after_gate(run_dir: Path, method: str | None) -> str:
+    """Return the gate's own next action where it is not open; then come the machine, the build and training."""
     from llm_finetuning import artifact, lineage
     from llm_finetuning.types import EnvReport, GateReport
 
-    gate = artifact.read_json(run_dir / "gate.json", GateReport).records[0]
-    if gate.verdict != "open" and not lineage.is_overridden(gate):
-        return gate.next_action
+    if method == "grpo":
+        gate = artifact.read_json(run_dir / "gate.json", GateReport)
+        report = gate.records[0]
+        demo = gate.header.parents.get("readers") != lineage.PERSONS
+        if demo or (report.verdict != "open" and not lineage.is_overridden(report)):
+            return report.next_action
     if _state(run_dir, "env-report.json")[0] != "done":
         return artifact.shell_line("preflight", run_dir)
-    report = artifact.read_json(run_dir / "env-report.json", EnvReport).records[0]
-    return gate.next_action if report.verdict == "ready" else report.next_action
+    machine = artifact.read_json(run_dir / "env-report.json", EnvReport).records[0]
+    return machine.next_action if machine.verdict != "ready" else _after_preflight(run_dir)
+
+
+def _after_preflight(run_dir: Path) -> str:
+    from llm_finetuning import artifact
+    from llm_finetuning.commands.train import after
+    from llm_finetuning.training_run import TrainingRun
+
+    training = TrainingRun(run_dir / "train")
+    if training.is_running():
+        return artifact.shell_line("train", run_dir, "--stop") + " ends it early; else wait"
+    if _state(run_dir, "train/build.json")[0] not in ("done", "demo"):
+        return artifact.shell_line("build", run_dir)
+    ended = training.outcome()
+    return after(run_dir, ended) if ended else artifact.shell_line("train", run_dir)

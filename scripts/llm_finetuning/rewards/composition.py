@@ -85,6 +85,20 @@ def source_digests(loaded: LoadedBrief) -> dict[str, str]:
     return digests
 
 
+def named_files(loaded: LoadedBrief) -> list[str]:
+    """Return every file that the brief's rewards name, as the brief writes it: their own, their options', `files`."""
+    named: dict[str, None] = {}
+    for wanted in loaded.brief.rewards:
+        own = [wanted.file.rpartition(":")[0]] if wanted.file is not None else []
+        named.update(dict.fromkeys([*own, *wanted.files, *_files_in_options(wanted)]))
+    return list(named)
+
+
+def own_rewards(loaded: LoadedBrief) -> list[Path]:
+    """Return the brief's own reward files."""
+    return [loaded.resolve(wanted.file.rpartition(":")[0]) for wanted in loaded.brief.rewards if wanted.file]
+
+
 def _files_in_options(wanted: RewardBrief) -> list[str]:
     """Return the files that a library reward's options name, as the brief writes them."""
     if wanted.use is None or wanted.use not in LIBRARY:
@@ -283,7 +297,7 @@ def _forget_neighbours(folder: Path, before: set[str]) -> None:
 
 def folders_of(loaded: LoadedBrief) -> set[Path]:
     """Return the folders of the brief's own reward files."""
-    return {loaded.resolve(wanted.file.rpartition(":")[0]).parent for wanted in loaded.brief.rewards if wanted.file}
+    return {path.parent for path in own_rewards(loaded)}
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Small pictures as inline SVG: columns, a heat map, shares with intervals, bars.
+"""Small pictures as inline SVG: columns, a heat map, shares with intervals, bars, curves.
 
 Every picture is one element with a title and a description, so that a screen reader says what it shows; colours come
 from the page's style sheet. All texts are escaped.
@@ -28,6 +28,16 @@ class Column:
     label: str
     value: float
     kind: str = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Values over steps; `kind` names its colour, `shares` adds an interval to each point."""
+
+    label: str
+    points: Sequence[tuple[float, float]]  # (step, value)
+    kind: str = "plain"
+    shares: Sequence[tuple[float, Estimate]] = ()
 
 
 def columns(bars: Sequence[Column], *, title: str, about: str, x_label: str, y_label: str) -> Markup:
@@ -129,6 +139,34 @@ def bars(shares: Sequence[tuple[str, float]], **words: str) -> Markup:
             ),
             _text(_LEFT + 4, y + height * 0.36, f"{label}: {share:.0%}", "value start"),
         ]
+    return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
+
+
+def curves(found: Sequence[Curve], *, top: float, last: float, **words: str) -> Markup:
+    """Return curves from step 0 to `last`, from value 0 to `top`, each with its label beside its end."""
+    parts = [_grid(top, percent=False)]
+
+    def place(step: float, value: float) -> tuple[float, float]:
+        return _LEFT + step / last * _INNER_WIDTH, _TOP + _INNER_HEIGHT * (1 - value / top)
+
+    for curve in found:
+        seen = [place(step, value) for step, value in curve.points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in seen)
+        parts.append(Markup('<polyline class="curve {}" points="{}"/>').format(curve.kind, path))
+        for step, share in curve.shares:
+            (x, low), (_, high), (_, y) = (place(step, value) for value in (share.low, share.high, share.value))
+            parts += [
+                Markup('<line class="whisker {}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>').format(
+                    curve.kind, x, x, low, high
+                ),
+                Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/>').format(curve.kind, x, y),
+            ]
+        if seen:
+            parts.append(_text(seen[-1][0] - 4, seen[-1][1] - 8, curve.label, "value end"))
+    parts += [
+        _text(place(step, 0)[0], _TOP + _INNER_HEIGHT + 14, f"{step:g}", "tick")
+        for step in (last * part / 3 for part in range(4))
+    ]
     return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
 
 

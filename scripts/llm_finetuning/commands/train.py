@@ -1,0 +1,165 @@
+"""`finetune train`: start the built run in the background, follow it, stop it."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llm_finetuning import console
+from llm_finetuning.commands import options
+from llm_finetuning.errors import EXIT_DONE, MachineryFailure, Refusal
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from llm_finetuning.training_run import TrainingRun
+
+EARLY_S = 10.0  # a start that fails does so soon; after this the command leaves it alone
+STOP_WAIT_S = 600.0  # a step and a checkpoint of a large model take minutes
+POLL_S = 0.2
+
+NEEDS = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
+
+
+@click.command("train", short_help="Start the built run in the background, or stop it")
+@options.run_dir
+@options.python
+@click.option("--foreground", is_flag=True, help="Stay and show the progress until the run ends; Ctrl-C stops it.")
+@click.option("--stop", is_flag=True, help="Let the run finish its step, save a checkpoint and end.")
+@options.as_json
+def command(run_dir: Path, python: str | None, foreground: bool, stop: bool, as_json: bool) -> int:
+    """Start RUN_DIR/train in the background; `finetune status` shows how far it is.
+
+    The gate, the frozen files and the training interpreter are checked first. A run that was stopped or killed goes on
+    from its last checkpoint when it is started again. Exit code 0 started or finished, 1 refused by the gate or stopped
+    by a guard, 2 bad input, 4 the machinery failed.
+    """
+    if stop:
+        facts = end(run_dir)
+        console.finish([f"train: {facts['state']}", f"next: {facts['next']}"], facts, as_json=as_json)
+        return EXIT_DONE
+    facts = run(run_dir, python=python, foreground=foreground)
+    console.finish(_lines(facts), facts, as_json=as_json)
+    return int(facts["exit_code"])
+
+
+def run(run_dir: Path, *, python: str | None = None, foreground: bool = False, demo: bool = False) -> dict[str, Any]:
+    """Start the run and return its facts: after some seconds, or at its end with `foreground`."""
+    from llm_finetuning import brief, environment, lineage
+    from llm_finetuning.training_run import TrainingRun
+
+    loaded = brief.load(run_dir)
+    build = lineage.current_build(loaded, demo=demo)
+    training = TrainingRun(loaded.run_dir / "train")
+    uses_vllm = build.shape.get("engine") in ("colocate", "server")
+    needs = (*NEEDS, "vllm") if uses_vllm else NEEDS
+    interpreter = environment.training_python(python or loaded.brief.environment, needs)
+    process = training.start(interpreter, {})
+    try:
+        _watch(training, process, None if foreground else EARLY_S)
+    except KeyboardInterrupt:
+        if not foreground:
+            raise
+        console.note("stopping after this step; once more to leave it to itself")
+        training.stop(STOP_WAIT_S)
+    return _facts(run_dir, training)
+
+
+def end(run_dir: Path) -> dict[str, Any]:
+    """Stop a run and return its facts; refuses when nothing runs there."""
+    from llm_finetuning.training_run import TrainingRun
+
+    training = TrainingRun(run_dir / "train")
+    if not training.is_running():
+        raise Refusal(f"{run_dir}: nothing trains there; `finetune status {run_dir}` shows where it stands")
+    console.note("asked it to finish its step, save and end; waiting")
+    if not training.stop(STOP_WAIT_S):
+        raise MachineryFailure(
+            f"{training.folder}: still running after {STOP_WAIT_S:.0f} s; `finetune train --stop` once more kills it, "
+            "and it goes on from its last checkpoint when started again"
+        )
+    return _facts(run_dir, training)
+
+
+def _watch(training: "TrainingRun", process: "subprocess.Popen[bytes]", seconds: float | None) -> None:
+    """Return when the run has ended, or after some seconds; shows each step that is logged."""
+    begun = time.monotonic()
+    tell = _teller()
+    while process.poll() is None:
+        if seconds is not None and time.monotonic() - begun > seconds:
+            return
+        if seconds is None:
+            tell(training)
+        time.sleep(POLL_S)
+
+
+def _teller() -> "Callable[[TrainingRun], None]":
+    told = -1
+
+    def tell(training: "TrainingRun") -> None:
+        nonlocal told
+        progress = training.progress()
+        if progress is not None and progress.step > told and progress.metrics:
+            told = progress.step
+            console.note(progress_line(training))
+
+    return tell
+
+
+def progress_line(training: "TrainingRun") -> str:
+    """Return where a run stands in one line: step, reward or loss, time left."""
+    progress = training.progress()
+    if progress is None:
+        return "starting"
+    shown = [(name, progress.metrics.get(name)) for name in ("reward", "eval_reward", "loss")]
+    words = [f"step {progress.step} of {progress.max_steps}"]
+    words += [f"{name} {value:.3g}" for name, value in shown if isinstance(value, int | float)]
+    if progress.seconds_left is not None:
+        words.append(f"about {_duration(progress.seconds_left)} left")
+    return ", ".join(words)
+
+
+def _duration(seconds: float) -> str:
+    minute, hour = 60, 3600
+    if seconds < minute:
+        return f"{seconds:.0f} s"
+    return f"{seconds / minute:.0f} min" if seconds < 2 * hour else f"{seconds / hour:.1f} h"
+
+
+def _facts(run_dir: Path, training: "TrainingRun") -> dict[str, Any]:
+    """Return the state of the run, its exit code and the next command."""
+    from llm_finetuning import artifact
+
+    facts: dict[str, Any] = {"run_dir": str(run_dir), "log": str(training.log)}
+    if training.is_running():
+        facts |= {"state": "running", "progress": progress_line(training), "exit_code": EXIT_DONE}
+        return facts | {"next": artifact.shell_line("status", run_dir)}
+    ended = training.outcome()
+    if ended is None:
+        raise MachineryFailure(f"{training.log}: the run ended without a word; its log has the last lines")
+    facts |= {key: ended[key] for key in ("state", "reason", "global_step", "exit_code")}
+    return facts | {"next": after(run_dir, ended)}
+
+
+def after(run_dir: Path, ended: dict[str, Any]) -> str:
+    """Return what follows on a run that has ended this way: what it learned, its rest, or what its reason asks for."""
+    from llm_finetuning import artifact
+
+    if ended["state"] == "finished":
+        return artifact.shell_line("evaluate", run_dir, "--checkpoint", "final")
+    if ended["state"] == "stopped" and ended["exit_code"] == EXIT_DONE:
+        return f"{artifact.shell_line('train', run_dir)} goes on from the last checkpoint"
+    return f"mend the reason, then {artifact.shell_line('train', run_dir)}"
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    if facts["state"] == "running":
+        return [f"train: running in the background; {facts['progress']}", f"log: {facts['log']}", _next(facts)]
+    step = f" at step {facts['global_step']}" if facts["global_step"] >= 0 else ""
+    return [f"train: {facts['state']}{step}: {facts['reason']}", f"log: {facts['log']}", _next(facts)]
+
+
+def _next(facts: dict[str, Any]) -> str:
+    return f"next: {facts['next']}"

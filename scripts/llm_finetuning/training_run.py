@@ -1,0 +1,138 @@
+"""A run folder from outside: whether it trains now, how far it is, how it ended; and how it is started and stopped."""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_finetuning.errors import MachineryFailure, Refusal
+from llm_finetuning.interpreter import training_environ
+
+LOCK_FD = "FINETUNE_LOCK_FD"  # guards/supervisor.py hands it on to the trainer
+BEGINS = b'"metrics": {}}'  # ends the line that guards/progress.py writes when training begins
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What progress.jsonl says last."""
+
+    step: int
+    max_steps: int
+    at: float  # seconds since the epoch
+    seconds_left: float | None  # at the pace since training began; None before the second log
+    metrics: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """The folder `train` of a run."""
+
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """The file that holds what the trainer printed."""
+        return self.folder / "logs" / "train.log"
+
+    def is_running(self) -> bool:
+        """Tell whether anything of a start is still alive: the lock is held as long as that."""
+        try:
+            with (self.folder / "logs" / "run.lock").open("rb") as stream:
+                try:
+                    fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return True
+        except OSError:
+            return False
+        return False
+
+    def outcome(self) -> dict[str, Any] | None:
+        """Return how the last start ended; None while it runs, or when nothing was started."""
+        if self.is_running():
+            return None
+        try:
+            body = json.loads((self.folder / "logs" / "outcome.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return body if isinstance(body, dict) else None
+
+    def progress(self) -> Progress | None:
+        """Return the last line of progress.jsonl with the time that is left; None when there is none yet."""
+        try:
+            lines = (self.folder / "logs" / "progress.jsonl").read_bytes().split(b"\n")[:-1]
+        except OSError:
+            return None
+        if not lines:  # what follows the last newline is being written
+            return None
+        last = json.loads(lines[-1])
+        begun = json.loads(next((line for line in reversed(lines) if line.endswith(BEGINS)), lines[0]))
+        left = None
+        if last["step"] > begun["step"]:
+            pace = (last["at"] - begun["at"]) / (last["step"] - begun["step"])
+            left = pace * (last["max_steps"] - last["step"])
+        return Progress(
+            step=last["step"], max_steps=last["max_steps"], at=last["at"], seconds_left=left, metrics=last["metrics"]
+        )
+
+    def start(self, python: str, environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        """Start launch.sh below its supervisor, apart from this process's terminal; refuses a second start."""
+        logs = self.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        lock = os.open(logs / "run.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._hold(lock)
+            (logs / "outcome.json").unlink(missing_ok=True)
+            os.ftruncate(lock, 0)
+            process = subprocess.Popen(
+                [python, str(self.folder / "guards" / "supervisor.py")],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=[lock],
+                env={**training_environ(), **environ, "PYTHON": python, LOCK_FD: str(lock)},
+            )
+        except OSError as fault:
+            raise MachineryFailure(f"{self.folder}: cannot be started ({fault.strerror})") from fault
+        finally:
+            os.close(lock)
+        return process
+
+    def _hold(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refusal(
+                f"{self.folder}: it trains already (process {self._pid()}); `finetune status` shows how far it is, "
+                "`finetune train --stop` ends it after the step at hand"
+            ) from None
+
+    def stop(self, wait_s: float) -> bool:
+        """Ask a run to finish its step, save and stop; tell whether it has ended within `wait_s` seconds."""
+        if not self.is_running():
+            return True
+        deadline = time.monotonic() + wait_s
+        while (pid := self._pid()) is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)  # it was started a moment ago
+        if pid is None:
+            raise MachineryFailure(f"{self.folder / 'logs' / 'run.lock'}: says no process; end it by hand")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        while self.is_running() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        return not self.is_running()
+
+    def _pid(self) -> int | None:
+        try:
+            return int(json.loads((self.folder / "logs" / "run.lock").read_text("utf-8"))["pid"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
