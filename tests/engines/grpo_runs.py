@@ -24,7 +24,7 @@ rewards:
 {rewards}
 sampling: {{num_generations: 4, max_completion_length: 8}}
 training: {training}
-hardware: cpu
+hardware: {hardware}
 """
 
 REWARDS = """\
@@ -80,12 +80,14 @@ def built(
     rows: int = 8,
     held_out: int = 0,
     extra: str = "",
+    hardware: str = "cpu",
     change: Callable[[dict[str, Any]], None] | None = None,
 ) -> Path:
     """Build a run in `folder` and return its train/; `change` alters config.yaml behind the build's back."""
     folder.mkdir(parents=True)
     name = ", evaluation: held_out.jsonl" if held_out else ""
-    text = BRIEF.format(model=model, training=json.dumps(dict(training)), rewards=rewards.rstrip(), held_out=name)
+    options = json.dumps(dict(training))
+    text = BRIEF.format(model=model, training=options, rewards=rewards.rstrip(), held_out=name, hardware=hardware)
     (folder / "brief.yaml").write_text(text + extra, "utf-8")
     (folder / "my_rewards.py").write_text(own, "utf-8")
     _write_rows(folder / "rows.jsonl", range(rows), chat=chat)
