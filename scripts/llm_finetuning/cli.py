@@ -21,6 +21,7 @@ VERBS: Mapping[str, tuple[str, str]] = {  # help lives here, so that --help impo
     "probe": ("llm_finetuning.commands.probe", "Attack the reward, and try right work in other forms"),
     "review": ("llm_finetuning.commands.review", "Read samples and label them"),
     "gate": ("llm_finetuning.commands.gate", "Decide whether the reward may be trained on"),
+    "plan": ("llm_finetuning.commands.plan", "Say whether the run fits the machine"),
     "preflight": ("llm_finetuning.commands.preflight", "Try on this machine what training needs"),
     "build": ("llm_finetuning.commands.build", "Write a folder that trains this run anywhere"),
     "train": ("llm_finetuning.commands.train", "Start the built run in the background, or stop it"),

@@ -283,6 +283,22 @@ class EnvReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Whether a run fits its machine, and with which change of its brief it does; memory in GiB."""
+
+    verdict: Literal["fits", "tight", "does not fit", "unknown"]
+    reason: str  # one line: the phase that decides, or what is not known
+    next_action: str
+    device: dict[str, Any]  # name, total, free for the run, and how that comes about
+    needs: dict[str, Any] | None  # of the device at its fullest: gib, low, high, formula
+    phases: list[dict[str, Any]]  # name, gib, low, high, breaks, and the parts likewise with their formula
+    engine: dict[str, Any] | None  # vLLM's share of the device: as it is, the least, the ample, and what is to fit
+    remedy: dict[str, Any] | None  # the smallest change that fits: change, words, costs, gib, verdict
+    tried: list[dict[str, Any]]  # each with all changes before it
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """What a built run folder holds, so that its train.py can tell whether it is still what was built."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from llm_finetuning.building import closure, freeze, requirements
 from llm_finetuning.extras import REQUIREMENTS
-from llm_finetuning.recipes.config import RunConfig, Shape
+from llm_finetuning.recipes.config import Option, RunConfig, Shape
 
 CPU = Shape(kind="cpu", engine="transformers", processes=1)
 CONFIG = RunConfig(
@@ -90,3 +90,10 @@ def test_which_torch_is_said() -> None:
     assert "install the CPU build" in text
     gpu = dataclasses.replace(CONFIG, shape=dataclasses.replace(CPU, kind="one_gpu"))
     assert "the machine's driver" in requirements.text_of(gpu, [])
+
+
+@pytest.mark.parametrize(("optimizer", "wanted"), [("adamw_bnb_8bit", True), ("adamw_torch_fused", False)])
+def test_an_8bit_optimizer_brings_its_package(optimizer: str, wanted: bool) -> None:
+    """Transformers fails in the first step without it."""
+    config = dataclasses.replace(CONFIG, trainer={"optim": Option(optimizer, "brief", "")})
+    assert ("bitsandbytes" in pins(config)) is wanted

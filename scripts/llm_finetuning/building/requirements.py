@@ -67,6 +67,8 @@ def _of_shape(config: RunConfig) -> dict[str, list[str]]:
         found["The sharding of the weights."] = [DEEPSPEED]
     if config.quantization is not None:
         found["The 4-bit weights of QLoRA."] = [BITSANDBYTES]
+    elif (optimizer := config.trainer.get("optim")) and "8bit" in str(optimizer.value):
+        found["The 8-bit optimizer."] = [BITSANDBYTES]
     return found
 
 

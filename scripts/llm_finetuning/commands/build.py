@@ -47,6 +47,7 @@ def run(run_dir: Path, *, python: str | None = None, check: bool | None = None, 
     """Build the run and return its facts; `demo` lets the demo's own gate count."""
     from llm_finetuning import brief, lineage, recipes
     from llm_finetuning.building import launch_files, placement
+    from llm_finetuning.commands import plan
     from llm_finetuning.recipes import shapes
     from llm_finetuning.training_run import TrainingRun
 
@@ -57,9 +58,11 @@ def run(run_dir: Path, *, python: str | None = None, check: bool | None = None, 
     parents = lineage.of_build(loaded)
     measured = _measured(loaded, demo=demo)
     lines, held_out = _rows(loaded, python)
-    config = recipes.config_for(loaded, shapes.machine_of(loaded.brief.hardware), len(lines), measured=measured)
+    machine = shapes.machine_of(loaded.brief.hardware)
+    config = recipes.config_for(loaded, machine, len(lines), measured=measured)
     _check_lengths(loaded, config, measured.longest_prompt)
-    checked = [*_audit_notes(loaded), *_checked(loaded, config, python, check=check)]
+    memory = plan.verdict_of(loaded, config, machine, measured.longest_prompt)
+    checked = [*_audit_notes(loaded), *_checked(loaded, config, python, check=check), memory]
     launch = launch_files.files_for(config)
     with placement.draft(loaded.run_dir) as folder:
         frozen = _fill(loaded, folder, config, lines, held_out, launch)

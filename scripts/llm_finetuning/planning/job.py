@@ -111,8 +111,8 @@ class Job:
 
     @property
     def casts(self) -> bool:
-        """Whether autocast makes 16-bit copies of 32-bit weights."""
-        return self.autocast and self.weights == "float32"
+        """Whether autocast makes 16-bit copies of 32-bit weights; shards are gathered in 16 bits already."""
+        return self.autocast and self.weights == "float32" and self.sharding not in ("zero3", "fsdp2")
 
     @property
     def compute_bytes(self) -> int:

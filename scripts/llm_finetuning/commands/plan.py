@@ -1,0 +1,298 @@
+"""`finetune plan`: does this run fit its machine, and what is the smallest change with which it does?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llm_finetuning import console
+from llm_finetuning.commands import options
+from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO, Refusal
+
+if TYPE_CHECKING:
+    from llm_finetuning.brief import LoadedBrief
+    from llm_finetuning.recipes.config import Machine, RunConfig
+    from llm_finetuning.sizing.forecast import Forecast
+    from llm_finetuning.sizing.remedies import Attempt, Remedies
+
+EXITS = {"fits": EXIT_DONE, "tight": EXIT_DONE, "does not fit": EXIT_NO, "unknown": EXIT_INSUFFICIENT}
+
+_MEMORY = click.FloatRange(min=0)
+
+
+@click.command("plan", short_help="Say whether the run fits the machine")
+@options.run_dir
+@click.option(
+    "--available",
+    "available_gib",
+    type=_MEMORY,
+    metavar="GIB",
+    help="Memory that is free on the device before the run.",
+)
+@click.option(
+    "--host",
+    "host_gib",
+    type=_MEMORY,
+    default=0.0,
+    metavar="GIB",
+    help="What shared memory and data workers take, where host and GPU have one memory (DGX Spark).",
+)
+@options.as_json
+def command(run_dir: Path, available_gib: float | None, host_gib: float, as_json: bool) -> int:
+    """Write plan.json: the memory of each phase of a step, by part, from the model's config.json and the brief.
+
+    No weights and no GPU are needed. The machine is the brief's `hardware`. Where the run does not fit, it says which
+    phase breaks and the smallest change of the brief that fits. Exit code 0 fits, 1 does not fit, 3 where card or model
+    are not known.
+    """
+    plan = run(run_dir, available_gib=available_gib, host_gib=host_gib)
+    console.finish(lines_of(plan, run_dir), facts_of(plan, run_dir), as_json=as_json)
+    return EXITS[plan.verdict]
+
+
+def run(run_dir: Path, *, available_gib: float | None = None, host_gib: float = 0.0) -> Any:
+    """Forecast the run, write plan.json and return the plan."""
+    import dataclasses
+
+    from llm_finetuning import artifact, brief
+    from llm_finetuning.recipes import shapes
+
+    loaded = brief.load(run_dir)
+    machine = shapes.machine_of(loaded.brief.hardware)
+    plan = _planned(loaded, machine, available_gib=available_gib, host_gib=host_gib)
+    path = loaded.run_dir / "plan.json"
+    settings = {"machine": dataclasses.asdict(machine), "available_gib": available_gib, "host_gib": host_gib}
+    artifact.write_json(path, artifact.header_for(path, parents_of(loaded), settings), plan)
+    return plan
+
+
+def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
+    """Return what `plan.json` depends on besides the machine."""
+    from llm_finetuning import artifact, lineage
+    from llm_finetuning.sizing import situation
+    from llm_finetuning.sizing.unknown import Unknown
+
+    try:
+        shape = artifact.digest_value(situation.config_of(loaded).values)
+    except Unknown:
+        shape = "absent"
+    audit = loaded.run_dir / "audit.json"
+    return {
+        **lineage.brief_part(loaded, "method", "model", "sampling", "training", "variant", "hardware"),
+        "config.json of the model": shape,
+        "audit.json": artifact.digest_file(audit) if audit.exists() else "absent",
+    }
+
+
+def verdict_of(loaded: "LoadedBrief", config: "RunConfig", machine: "Machine", longest_prompt: int | None) -> str:
+    """Return the verdict on a config that is about to be built, in one line; refuses one that cannot fit.
+
+    It cannot where not even the lowest likely need fits: what is merely likely not to fit is a note.
+    """
+    from llm_finetuning.sizing import forecast, remedies, situation
+    from llm_finetuning.sizing.unknown import Unknown
+
+    try:
+        where = situation.situation_of(loaded, machine, longest_prompt=longest_prompt)
+        now = forecast.of_config(config, where, machine)
+    except Unknown as unknown:
+        return f"memory not planned: {unknown}"
+    words = f"memory: {now.verdict}: {_reason(now)}"
+    if now.verdict != "does not fit":
+        return words
+    found = remedies.search(loaded, where, now).found
+    mend = f"write {remedies.words_of(found.change)}" if found else "take a smaller model or more memory"
+    if now.is_impossible and machine.gpus:
+        raise Refusal(f"{loaded.run_dir / 'brief.yaml'}: {_reason(now)}; {mend}; `finetune plan` shows every part")
+    return f"{words}; {mend}"
+
+
+def _planned(loaded: "LoadedBrief", machine: "Machine", *, available_gib: float | None, host_gib: float) -> Any:
+    from llm_finetuning.sizing import forecast, remedies, situation
+    from llm_finetuning.sizing.unknown import Unknown
+
+    longest, notes = _longest_prompt(loaded)
+    try:
+        where = situation.situation_of(
+            loaded, machine, longest_prompt=longest, available_gib=available_gib, host_gib=host_gib
+        )
+        now = forecast.forecast(loaded, where)
+    except Unknown as unknown:
+        return _unknown_plan(str(unknown), notes)
+    if host_gib and not where.device.unified and machine.gpus:
+        notes = [*notes, "--host counts where host and GPU have one memory; on this card it changes nothing"]
+    found = remedies.search(loaded, where, now) if now.verdict != "fits" else None
+    return _plan(loaded, now, found, notes)
+
+
+def _longest_prompt(loaded: "LoadedBrief") -> tuple[int | None, list[str]]:
+    """Return the tokens of the longest prompt where an audit of what is there now counted them."""
+    from llm_finetuning.building import measured
+
+    try:
+        return measured.longest_prompt(loaded), []
+    except Refusal as refusal:
+        return None, [f"the audit's prompt lengths are not used: {refusal.lines[0]}"]
+
+
+def _unknown_plan(reason: str, notes: list[str]) -> Any:
+    from llm_finetuning.types import Plan
+
+    return Plan(
+        verdict="unknown",
+        reason=reason,
+        next_action=reason,
+        device={},
+        needs=None,
+        phases=[],
+        engine=None,
+        remedy=None,
+        tried=[],
+        notes=notes,
+    )
+
+
+def _plan(loaded: "LoadedBrief", now: "Forecast", found: "Remedies | None", notes: list[str]) -> Any:
+    import dataclasses
+
+    from llm_finetuning import artifact
+    from llm_finetuning.sizing import remedies
+    from llm_finetuning.types import Plan
+
+    again = artifact.shell_line("plan", loaded.run_dir)
+    remedy = found.found if found else None
+    if now.verdict != "does not fit":
+        action = artifact.shell_line("preflight", loaded.run_dir)
+    elif remedy:
+        action = f"write {remedies.words_of(remedy.change)} into brief.yaml, then `{again}`"
+    else:
+        action = f"no change of the brief fits: name a smaller model or a larger machine, then `{again}`"
+    needs = now.memory.device
+    return Plan(
+        verdict=now.verdict,
+        reason=_reason(now),
+        next_action=action,
+        device=dataclasses.asdict(now.device),
+        needs={"gib": needs.gib, "low": needs.low, "high": needs.high, "formula": needs.formula},
+        phases=[
+            {
+                "name": phase.name,
+                "gib": phase.gib,
+                "low": phase.low,
+                "high": phase.high,
+                "breaks": phase.name in now.breaking,
+                "parts": [dataclasses.asdict(part) for part in phase.parts],
+            }
+            for phase in now.memory.phases
+        ],
+        engine=_engine(now),
+        remedy=_attempt(remedy) if remedy else None,
+        tried=[_attempt(one) for one in (found.tried if found else ())],
+        notes=[*now.notes, *notes],
+    )
+
+
+def _reason(now: "Forecast") -> str:
+    """Return what decides, in one line without its verdict."""
+    if now.server is not None and now.server.starts is False:
+        needed = sum(need.gib for need in now.server.needs)
+        return f"the vLLM server needs {needed:.1f} GiB of each of its GPUs, more than its share of {now.device.name}"
+    needs, peak = now.memory.device, now.memory.peak
+    words = (
+        f"{needs.gib:.1f} GiB ({needs.low:.1f} to {needs.high:.1f}) of {now.device.free_gib:.1f} on {now.device.name}, "
+        f"most in its {peak.name} phase"
+    )
+    if now.verdict == "does not fit" and not now.is_impossible:
+        words += "; its lower end fits, so that it may"
+    return f"{now.memory.blocked}; {words}" if now.memory.blocked else words
+
+
+def _engine(now: "Forecast") -> dict[str, Any] | None:
+    import dataclasses
+
+    pool = now.server or now.memory.pool
+    if pool is None or now.share is None:
+        return None
+    return {
+        "where": "GPUs of its own" if now.server else "the trainer's GPU",
+        "utilization": None if now.server else now.job.rollout.utilization,
+        "least": now.share.least,
+        "ample": now.share.ample,
+        "starts": pool.starts,
+        "sequences": pool.sequences,
+        "needs": [dataclasses.asdict(need) for need in pool.needs],
+    }
+
+
+def _attempt(attempt: "Attempt") -> dict[str, Any]:
+    from llm_finetuning.sizing import remedies
+
+    return {
+        "change": dict(attempt.change),
+        "added": attempt.added,
+        "words": remedies.words_of(attempt.change),
+        "costs": dict(zip(attempt.names, attempt.costs, strict=True)),
+        "gib": attempt.gib,
+        "verdict": attempt.verdict,
+    }
+
+
+def facts_of(plan: Any, run_dir: Path) -> dict[str, Any]:
+    """Return the plan as `--json` prints it."""
+    import dataclasses
+
+    return {**dataclasses.asdict(plan), "wrote": str(run_dir / "plan.json")}
+
+
+def lines_of(plan: Any, run_dir: Path) -> list[str]:
+    """Return the plan as a person reads it in a terminal."""
+    lines = [f"plan: {plan.verdict}: {plan.reason}"]
+    if plan.device:
+        lines += [f"  free: {plan.device['free_gib']:.1f} GiB ({plan.device['words']})", ""]
+    lines += _table(plan.phases)
+    lines += _engine_lines(plan.engine)
+    if plan.remedy:
+        lines += ["", _remedy_line(plan)]
+        lines += [f"    {name}: costs {cost}" for name, cost in plan.remedy["costs"].items()]
+    if plan.tried:
+        lines.append("  tried, each with those before it:")
+        lines += [f"    {one['gib']:6.1f} GiB  {one['verdict']:<13}+ {one['added']}" for one in plan.tried]
+    lines += [f"  note: {note}" for note in plan.notes]
+    return [*lines, "", f"wrote: {run_dir / 'plan.json'}", f"next: {plan.next_action}"]
+
+
+def _table(phases: list[dict[str, Any]]) -> list[str]:
+    """Return a row a part and a column a phase, GiB of tensors; then the sums, their intervals, and what breaks."""
+    if not phases:
+        return []
+    names = list(dict.fromkeys(part["name"] for phase in phases for part in phase["parts"]))
+    sizes = [{part["name"]: f"{part['gib']:.1f}" for part in phase["parts"]} for phase in phases]
+    rows = [(name, [column.get(name, "") for column in sizes]) for name in names]
+    rows.append(("all, GiB", [f"{phase['gib']:.1f}" for phase in phases]))
+    rows.append(("from", [f"{phase['low']:.1f}" for phase in phases]))
+    rows.append(("to", [f"{phase['high']:.1f}" for phase in phases]))
+    rows.append(("", ["BREAKS" if phase["breaks"] else "" for phase in phases]))
+    heads = [phase["name"] for phase in phases]
+    table = [("phase", heads), *rows]
+    return [
+        "".join(
+            [f"  {name:<16}", *(f"  {cell:>{max(6, len(head))}}" for cell, head in zip(cells, heads, strict=True))]
+        ).rstrip()
+        for name, cells in table
+        if name or any(cells)
+    ]
+
+
+def _engine_lines(engine: dict[str, Any] | None) -> list[str]:
+    if engine is None:
+        return []
+    said = "" if engine["utilization"] is None else f" is {engine['utilization']:g}:"
+    starts = "" if engine["starts"] is not False else " vLLM does not start with it;"
+    least, ample = engine["least"], engine["ample"]
+    words = f"{least:.2f} holds one sequence of the longest length, {ample:.2f} all that are drawn at once"
+    return [f"  vllm_gpu_memory_utilization{said}{starts} {words}"]
+
+
+def _remedy_line(plan: Any) -> str:
+    what = "smallest change that fits" if plan.verdict == "does not fit" else "for room to spare"
+    return f"  {what}: {plan.remedy['words']} ({plan.remedy['gib']:.1f} GiB, {plan.remedy['verdict']})"

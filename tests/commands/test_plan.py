@@ -1,0 +1,130 @@
+"""`finetune plan` as a person calls it: the table, the verdict, the change that fits, and how fast it answers."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llm_finetuning import artifact, brief
+from llm_finetuning.commands import plan
+from llm_finetuning.errors import Refusal
+from llm_finetuning.recipes import config_for, shapes
+from llm_finetuning.types import Plan
+from planned_runs import write
+
+Finetune = Callable[..., tuple[int, str, str]]
+ROOT = Path(__file__).resolve().parents[2]
+CPU_S = 1.0
+TOO_LARGE = {"adapter": "lora", "vllm_gpu_memory_utilization": 0.6, "per_device_train_batch_size": 8}
+
+
+def test_a_run_that_fits(tmp_path: Path, finetune: Finetune) -> None:
+    """Exit 0, every phase with its interval and its formulae, an artifact that status knows until the brief changes."""
+    run = write(tmp_path, model="Qwen2.5-1.5B", training={"adapter": "lora"})
+    code, out, _ = finetune("plan", run, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["verdict"] == "fits"
+    assert facts["remedy"] is None
+    assert facts["next_action"] == f"finetune preflight {run}"
+    names = [phase["name"] for phase in facts["phases"]]
+    assert names == ["rollout", "log-probabilities", "weight sync", "forward", "backward", "optimizer step"]
+    for phase in facts["phases"]:
+        assert phase["gib"] == pytest.approx(sum(part["gib"] for part in phase["parts"]))
+        assert phase["low"] < phase["gib"] < phase["high"]
+        assert all(part["formula"] for part in phase["parts"])
+        assert not phase["breaks"]
+    assert facts["engine"]["least"] <= facts["engine"]["ample"] <= 0.3
+    record = artifact.read_json(run / "plan.json", Plan).records[0]
+    assert record.verdict == "fits"
+    assert "plan.json       done" in finetune("status", run)[1]
+    text = (run / "brief.yaml").read_text()
+    (run / "brief.yaml").write_text(text.replace('"lora"', '"qlora"'))
+    assert "plan.json       stale" in finetune("status", run)[1]
+
+
+def test_a_run_that_does_not_fit(tmp_path: Path, finetune: Finetune) -> None:
+    """Exit 1; the table says which phases break, vLLM's share what it needs, the next line what to write (B49)."""
+    run = write(tmp_path, hardware="rtx4090", cap=1536, training=TOO_LARGE)
+    code, out, _ = finetune("plan", run)
+    assert code == 1
+    assert out.startswith("plan: does not fit: vLLM needs ")
+    assert "BREAKS" in out
+    assert "vllm_gpu_memory_utilization is 0.6: vLLM does not start with it; 0.73 holds" in out
+    assert "  head " in out
+    assert "smallest change that fits: `training: {" in out
+    assert "adapter: qlora" in out.splitlines()[-1]
+    assert "into brief.yaml" in out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("what", ["card", "model", "family"])
+def test_what_is_not_known_is_exit_3(tmp_path: Path, finetune: Finetune, what: str) -> None:
+    """An unknown card, a model that is not here, a family without formulae: one line that says what to do."""
+    run = write(tmp_path, hardware="mi300x" if what == "card" else "h100")
+    if what == "model":
+        (tmp_path / "model" / "config.json").unlink()
+    if what == "family":
+        (tmp_path / "model" / "config.json").write_text('{"model_type": "perceptron"}')
+    code, out, _ = finetune("plan", run, "--json")
+    facts = json.loads(out)
+    assert (code, facts["verdict"]) == (3, "unknown")
+    assert facts["phases"] == []
+    wanted = {"card": "hardware: auto", "model": "config.json", "family": "perceptron"}
+    assert wanted[what] in facts["next_action"]
+
+
+def test_memory_that_is_stated(tmp_path: Path, finetune: Finetune) -> None:
+    """Less free memory than the card has decides; on a Spark the host's own needs come off the same pool (B63)."""
+    run = write(tmp_path / "card", model="Qwen2.5-1.5B", training={"adapter": "lora"})
+    assert finetune("plan", run)[0] == 0
+    assert finetune("plan", run, "--available", "20")[0] == 1
+    training = {"adapter": "lora", "vllm_gpu_memory_utilization": 0.6}
+    spark = write(tmp_path / "spark", model="Qwen3-8B", hardware="dgx-spark", training=training)
+    assert finetune("plan", spark)[0] == 0
+    code, out, _ = finetune("plan", spark, "--available", "97", "--host", "64")
+    assert code == 1
+    assert "97.0 GiB available as stated, less 12.0 for the host and 64.0 for shared memory" in out
+
+
+def test_build_says_the_verdict_and_refuses_the_impossible(tmp_path: Path) -> None:
+    """What fits or is not known is a note; where not even the lowest need fits, building stops with the change."""
+
+    def said(run: Path) -> str:
+        loaded = brief.load(run)
+        machine = shapes.machine_of(loaded.brief.hardware)
+        return plan.verdict_of(loaded, config_for(loaded, machine, 1000), machine, None)
+
+    small = write(tmp_path / "a", model="Qwen2.5-1.5B", training={"adapter": "lora"})
+    assert said(small).startswith("memory: fits: ")
+    assert said(write(tmp_path / "b", hardware="mi300x")).startswith("memory not planned: hardware: ")
+    close = write(tmp_path / "c", method="sft", hardware="l4", training={"adapter": "lora"})
+    assert said(close).startswith("memory: does not fit: ")
+    assert "its lower end fits, so that it may" in said(close)
+    with pytest.raises(Refusal, match=r"brief\.yaml: .*vLLM needs .*; write `training: \{.*adapter: qlora"):
+        said(write(tmp_path / "d", hardware="rtx4090", cap=1536, training=TOO_LARGE))
+
+
+def test_it_answers_at_once_and_without_torch(tmp_path: Path) -> None:
+    """Under a second of CPU time with every remedy tried, and none of the heavy libraries loaded."""
+    run = write(tmp_path, model="Qwen2.5-32B", hardware="rtx4090")
+    program = (
+        "import sys; sys.path[0] = sys.argv.pop(1)\n"
+        "from llm_finetuning.cli import main\n"
+        "code = main()\n"
+        "import json, resource\n"
+        "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print('\\n' + json.dumps([code, usage.ru_utime + usage.ru_stime, sorted(sys.modules)]))\n"
+    )
+    seconds = []
+    for _ in range(2):
+        command = [sys.executable, "-c", program, str(ROOT / "scripts"), "plan", str(run)]
+        out = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
+        code, used, loaded = json.loads(out.splitlines()[-1])
+        assert code == 1
+        assert not {"torch", "transformers", "trl", "vllm", "peft", "datasets"} & set(loaded)
+        seconds.append(used)
+    assert min(seconds) < CPU_S
