@@ -1,6 +1,7 @@
-"""Draw what the demo printed: `scripts/finetune demo 2>&1 | python docs/demo_picture.py > docs/demo.svg`.
+"""Draw what the demo printed: `scripts/finetune demo --quick 2>&1 | python docs/demo_picture.py > docs/demo.svg`.
 
-The picture begins at the gate's first answer. It names no font from the network, so that it looks the same offline.
+The picture begins at the gate's first answer; of its findings it shows those that block and counts the others. It
+names no font from the network, so that it looks the same offline.
 """
 
 import sys
@@ -36,7 +37,10 @@ def main() -> None:
     """Read the demo's output and print the picture."""
     said = sys.stdin.read()
     shown = said[said.index("gate: blocked") :].rstrip()
-    lines = [line for line in shown.splitlines() if not line.startswith(("scoring:", "sampling:"))]
+    said_lines = [line for line in shown.splitlines() if not line.startswith(("scoring:", "sampling:", "probing:"))]
+    lines = [line for line in said_lines if not line.startswith(("  warns ", "  fine "))]
+    last = max(place for place, line in enumerate(lines) if line.startswith("  BLOCKS"))
+    lines.insert(last + 1, f"  ... and {len(said_lines) - len(lines)} findings that warn or are fine")
     console = Console(record=True, width=128, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     for line in lines:
         text = Text(line)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_finetuning.errors import Refusal
+from llm_finetuning.errors import MachineryFailure, Refusal
 from llm_finetuning.training_run import TrainingRun
 
 GUARDS = Path(__file__).resolve().parents[1] / "scripts" / "llm_finetuning" / "templates" / "run" / "guards"
@@ -106,7 +106,10 @@ def test_one_start_at_a_time(made: Callable[[str], TrainingRun]) -> None:
     with pytest.raises(Refusal, match="it trains already"):
         training.start(sys.executable, {})
     assert training.stop(20)
-    assert process.wait(20) == 4
+    assert process.wait(20) == 0
+    ended = training.outcome()
+    assert ended is not None
+    assert ended["state"] == "stopped"
     (training.folder / "launch.sh").write_text(FINISHES, "utf-8")
     assert start(training) == 0
 
@@ -130,10 +133,38 @@ def test_a_second_stop_kills(made: Callable[[str], TrainingRun]) -> None:
 
     assert not training.stop(0.3)
     assert training.stop(20)
-    assert process.wait(20) == 4
+    assert process.wait(20) == 0
     ended = training.outcome()
     assert ended is not None
-    assert "before a checkpoint could be saved" in ended["reason"]
+    assert "before the step at hand was saved" in ended["reason"]
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_start_that_could_say_nothing(made: Callable[[str], TrainingRun]) -> None:
+    """Killed with its supervisor, a run is not one that was never started."""
+    training = made("sleep 60")
+    assert training.outcome() is None
+    process = training.start(sys.executable, {})
+    assert until(lambda: children(process.pid) != [])
+    (child,) = children(process.pid)
+    process.kill()
+    os.killpg(child, signal.SIGKILL)
+    process.wait(20)
+    assert until(lambda: not training.is_running())
+    ended = training.outcome()
+    assert ended is not None
+    assert (ended["state"], ended["exit_code"]) == ("failed", 4)
+    assert "without a word" in ended["reason"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """One line, whoever asks."""
+    (tmp_path / "train").write_text("a file where a folder belongs")
+    with pytest.raises(MachineryFailure, match="cannot be written"):
+        TrainingRun(tmp_path / "train").start(sys.executable, {})
 
 
 def test_the_log_holds_no_credentials(made: Callable[[str], TrainingRun]) -> None:
@@ -158,9 +189,12 @@ def test_progress_is_read_while_it_is_written(made: Callable[[str], TrainingRun]
         {"step": 10, "max_steps": 100, "at": 5000.0, "metrics": {}},
         {"step": 20, "max_steps": 100, "at": 5020.0, "metrics": {"loss": 0.5}},
     ]
+    (training.folder / "logs" / "run.lock").write_text('{"pid": 1, "at": 4990.0}')
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (training.folder / "logs" / "progress.jsonl").write_text(text + '{"step": 2', "utf-8")
 
     progress = training.progress()
     assert progress is not None
     assert (progress.step, progress.metrics, progress.seconds_left) == (20, {"loss": 0.5}, 160.0)
+    (training.folder / "logs" / "run.lock").write_text('{"pid": 1, "at": 6000.0}')
+    assert training.progress() is None  # a later start that has not begun to train

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_finetuning.errors import MachineryFailure, Refusal
+from llm_finetuning.errors import EXIT_MACHINERY, MachineryFailure, Refusal
 from llm_finetuning.interpreter import training_environ
 
 LOCK_FD = "FINETUNE_LOCK_FD"  # guards/supervisor.py hands it on to the trainer
 BEGINS = b'"metrics": {}}'  # ends the line that guards/progress.py writes when training begins
 POLL_S = 0.2
+FULL = 1 << 20  # bytes; a disk with less has no room for a line of a log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +63,27 @@ class TrainingRun:
         try:
             body = json.loads((self.folder / "logs" / "outcome.json").read_text("utf-8"))
         except (OSError, ValueError):
+            body = None
+        return body if isinstance(body, dict) else self._unsaid()
+
+    def _unsaid(self) -> dict[str, Any] | None:
+        """Return the outcome of a start that could leave none: killed with its supervisor, or on a full disk."""
+        if self._started() is None:
             return None
-        return body if isinstance(body, dict) else None
+        reached = self._logged()
+        full = shutil.disk_usage(self.folder).free < FULL
+        words = "the disk is full; free some space" if full else "ended without a word, as when the machine goes down"
+        step = reached.step if reached else -1
+        reason = f"{words}; the next start goes on from the last checkpoint"
+        return {"state": "failed", "reason": reason, "global_step": step, "exit_code": EXIT_MACHINERY}
 
     def progress(self) -> Progress | None:
-        """Return the last line of progress.jsonl with the time that is left; None when there is none yet."""
+        """Return how far the last start is; None when it has not begun to train."""
+        reached, started = self._logged(), self._started()
+        return None if reached is None or (started is not None and reached.at < started["at"]) else reached
+
+    def _logged(self) -> Progress | None:
+        """Return the last line of progress.jsonl with the time that is left; None when there is none."""
         try:
             lines = (self.folder / "logs" / "progress.jsonl").read_bytes().split(b"\n")[:-1]
         except OSError:
@@ -85,8 +103,11 @@ class TrainingRun:
     def start(self, python: str, environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         """Start launch.sh below its supervisor, apart from this process's terminal; refuses a second start."""
         logs = self.folder / "logs"
-        logs.mkdir(exist_ok=True)
-        lock = os.open(logs / "run.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            logs.mkdir(exist_ok=True)
+            lock = os.open(logs / "run.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as fault:
+            raise MachineryFailure(f"{logs}: cannot be written ({fault.strerror}); mend that and start again") from None
         try:
             self._hold(lock)
             (logs / "outcome.json").unlink(missing_ok=True)
@@ -132,7 +153,13 @@ class TrainingRun:
         return not self.is_running()
 
     def _pid(self) -> int | None:
+        started = self._started()
+        return None if started is None else int(started["pid"])
+
+    def _started(self) -> dict[str, Any] | None:
+        """Return what the last start wrote of itself: its process, and when; None where nothing was started."""
         try:
-            return int(json.loads((self.folder / "logs" / "run.lock").read_text("utf-8"))["pid"])
+            body = json.loads((self.folder / "logs" / "run.lock").read_text("utf-8"))
+            return {"pid": int(body["pid"]), "at": float(body["at"])}
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -82,6 +82,30 @@ def added(name: str) -> Callable[[Path], None]:
     return add
 
 
+def stray(name: str) -> Callable[[Path], None]:
+    def add(train: Path) -> None:
+        (train / name).parent.mkdir(parents=True)
+        (train / name).write_text("")
+
+    return add
+
+
+def linked(name: str) -> Callable[[Path], None]:
+    def link(train: Path) -> None:
+        other = train.parent / "elsewhere"
+        other.mkdir()
+        (other / "__init__.py").write_text("")
+        (other / "again").symlink_to(other)
+        (train / name).symlink_to(other)
+
+    return link
+
+
+def disguised(train: Path) -> None:
+    stray("trl/__init__.py")(train)
+    (train / "trl" / "pyvenv.cfg").write_text("")
+
+
 def removed(name: str) -> Callable[[Path], None]:
     return lambda train: (train / name).unlink()
 
@@ -104,6 +128,15 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "stray module": (added("rewards/files/math.py"), "rewards/files/math.py"),
     "stray library": (added("rewards/sympy.so"), "rewards/sympy.so"),
     "beside train.py": (added("torch.py"), "torch.py"),
+    "compiled beside train.py": (added("torch.pyc"), "torch.pyc"),
+    "package": (stray("trl/__init__.py"), "trl/__init__.py"),
+    "compiled package": (stray("trl/__init__.pyc"), "trl/__init__.pyc"),
+    "namespace package": (stray("trl/trainer/deep/grpo_trainer.so"), "trl/trainer/deep/grpo_trainer.so"),
+    "package as an environment": (disguised, "trl/__init__.py"),
+    "linked package": (linked("trl"), "trl/__init__.py"),
+    "linked package in rewards": (linked("rewards/trl"), "rewards/trl/__init__.py"),
+    "package in guards": (stray("guards/more/__init__.py"), "guards/more/__init__.py"),
+    "package in rewards": (stray("rewards/trl/__init__.py"), "rewards/trl/__init__.py"),
     "missing": (removed("rewards/files/bonus.py"), "rewards/files/bonus.py"),
     "no record": (removed("build.json"), "build.json"),
     "half a record": (lambda train: (train / "build.json").write_text('{"files": {}'), "build.json"),
@@ -133,6 +166,9 @@ def test_how_a_run_is_started_may_be_adapted(train: Path, name: str) -> None:
     (train / "guards" / "__pycache__" / "stops.cpython-313.pyc").write_text("")
     (train / "checkpoints").mkdir()
     (train / "checkpoints" / "x.py").write_text("")
+    for file in ("env/lib/torch.py", "env/pyvenv.cfg", "wandb/run-1/x.py", "notes/x.txt", "logs/x.py", "trl/x-y/z.py"):
+        (train / file).parent.mkdir(parents=True, exist_ok=True)
+        (train / file).write_text("")
     assert ask(train)[0] == 0
 
 

@@ -1,13 +1,14 @@
-"""The demo: the whole story on the real model, twice."""
+"""The demo up to the gate: the whole story on the real model, twice."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from llm_finetuning import artifact
-from llm_finetuning.commands import demo
+from llm_finetuning.demo import sums
 from llm_finetuning.types import Label
 
 Finetune = Callable[..., tuple[int, str, str]]
@@ -17,19 +18,25 @@ Finetune = Callable[..., tuple[int, str, str]]
 def test_wrong_reward_is_blocked_and_the_right_one_answered(
     tmp_path: Path, finetune: Finetune, engine_python: str, model_folder: str
 ) -> None:
-    """At least five real disagreements block; the right reward has none; a second run draws nothing anew."""
+    """What is read of the 256 completions blocks; the right reward has no disagreement; a second run reads no more."""
     assert model_folder
     folder = tmp_path / "demo"
-    code, out, err = finetune("demo", folder, "--python", engine_python, "--json")
+    code, out, err = finetune("demo", folder, "--quick", "--python", engine_python, "--json")
     assert code == 0, err
-    wrong, right = json.loads(out)["gates"]
+    facts = json.loads(out)
+    wrong, right = facts["gates"]
+    assert facts["training"] is None
+    assert not (folder / "sft").exists()
 
     assert wrong["verdict"] == "blocked"
-    assert len([found for found in wrong["disagreements"] if found["kind"] == "false_pass"]) >= 5
+    assert len([found for found in wrong["disagreements"] if found["kind"] == "false_pass"]) >= 2
     for found in wrong["disagreements"]:  # each is real: the gold is in the text, and the text ends elsewhere
         assert found["answer"] in found["completion"]
         assert not found["completion"].rstrip(". ").endswith(f" {found['answer']}")
     assert right["disagreements"] == []
+    assert sum(right["agreement"].values()) == sum(wrong["agreement"].values()) == 60
+    assert "reads 60 completions: 36 drawn at random, 24 chosen where errors hide" in err
+    assert "60 labels stand, since a reader would see the same again; 0 more are read" in err
     assert {found["code"] for found in right["findings"]} & {"base-success", "never-succeeds", "always-succeeds"}
     assert "which counts in the demo alone" in wrong["notes"][0]
 
@@ -45,12 +52,13 @@ def test_wrong_reward_is_blocked_and_the_right_one_answered(
     ]
     assert {"audit.json", "probe.json", "labels.jsonl", "gate.json"} <= set(files)
 
-    before = (folder / "samples.jsonl").read_bytes()
-    code, out, _ = finetune("demo", folder, "--python", engine_python, "--json")
+    before = [(folder / name).read_bytes() for name in ("samples.jsonl", "labels.jsonl")]
+    code, out, _ = finetune("demo", folder, "--quick", "--python", engine_python, "--json")
     assert [wrong["verdict"], right["verdict"]] == [gate["verdict"] for gate in json.loads(out)["gates"]]
-    assert before == (folder / "samples.jsonl").read_bytes()
+    assert before == [(folder / name).read_bytes() for name in ("samples.jsonl", "labels.jsonl")]
     labels = artifact.read_lines(folder / "labels.jsonl", Label).records
     assert {("oracle", "program")} == {(label.reader, label.reader_kind) for label in labels}
+    assert {"random": 36, "chosen": 24} == Counter(label.part for label in labels)
     # Outside the demo, the same run is not open: nobody has read it.
     assert finetune("gate", folder)[0] == 3
 
@@ -72,20 +80,20 @@ def test_oracle_knows_the_sum(completion: str, expected: bool) -> None:
     """It reads the question, not the gold."""
     prompt = [{"role": "user", "content": "What is 12 + 30?"}]
 
-    assert expected == demo.oracle(prompt, completion)
+    assert expected == sums.oracle(prompt, completion)
 
 
 def test_data_set_is_a_program_and_its_gold_is_right() -> None:
     """Two-digit sums, each once, the gold computed."""
-    rows = demo.sums()
+    rows = sums.with_example()
 
-    assert len({row["id"] for row in rows}) == demo.ROWS
+    assert len({row["id"] for row in rows}) == sums.ROWS
     for row in rows:
         first, second = row["id"].split("+")
         assert 10 <= int(first) < 100
         assert 10 <= int(second) < 100
         assert row["answer"] == str(int(first) + int(second))
-        assert demo.oracle(row["prompt"], row["answer"])
+        assert sums.oracle(row["prompt"], row["answer"])
 
 
 def test_demo_leaves_a_run_of_yours_alone(run_dir: Path, finetune: Finetune) -> None:

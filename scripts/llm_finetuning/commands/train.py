@@ -38,7 +38,7 @@ def command(run_dir: Path, python: str | None, foreground: bool, stop: bool, as_
     """
     if stop:
         facts = end(run_dir)
-        console.finish([f"train: {facts['state']}", f"next: {facts['next']}"], facts, as_json=as_json)
+        console.finish(_lines(facts), facts, as_json=as_json)
         return EXIT_DONE
     facts = run(run_dir, python=python, foreground=foreground)
     console.finish(_lines(facts), facts, as_json=as_json)
@@ -101,7 +101,7 @@ def _teller() -> "Callable[[TrainingRun], None]":
     def tell(training: "TrainingRun") -> None:
         nonlocal told
         progress = training.progress()
-        if progress is not None and progress.step > told and progress.metrics:
+        if progress is not None and progress.step > told and "loss" in progress.metrics:
             told = progress.step
             console.note(progress_line(training))
 
@@ -157,8 +157,13 @@ def after(run_dir: Path, ended: dict[str, Any]) -> str:
 def _lines(facts: dict[str, Any]) -> list[str]:
     if facts["state"] == "running":
         return [f"train: running in the background; {facts['progress']}", f"log: {facts['log']}", _next(facts)]
-    step = f" at step {facts['global_step']}" if facts["global_step"] >= 0 else ""
-    return [f"train: {facts['state']}{step}: {facts['reason']}", f"log: {facts['log']}", _next(facts)]
+    return [f"train: {facts['state']}: {reason_of(facts)}", f"log: {facts['log']}", _next(facts)]
+
+
+def reason_of(ended: dict[str, Any]) -> str:
+    """Return why a run ended, with the step at which it did."""
+    reason, step = str(ended["reason"]), ended["global_step"]
+    return reason if step < 0 or f"step {step}" in reason or f" {step} steps" in reason else f"step {step}: {reason}"
 
 
 def _next(facts: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""When a reward that abstains is a fault: it never answers, or it abstains on more and more prompts."""
+"""When a reward that abstains is a fault: it never answers, falls silent, or abstains on more and more prompts."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,11 @@ from guards import ending
 Tally = dict[int, tuple[int, int]]
 
 ENOUGH_PROMPTS = 32  # a reward that is meant for some prompts alone has met one of them by then, or is meant for few
-CHANCE = 0.01  # that a sound run of the length so far was ended by chance; spread over all looks at it
+CHANCE = 0.01  # that a sound run of the length so far was ended by chance, by either rule; spread over its looks
+MEND = (
+    "what it needs (a judge, a sandbox) fails, and what is left is another objective; mend that and start again, it "
+    "goes on from the last checkpoint"
+)
 
 
 class Abstentions:
@@ -30,7 +34,8 @@ class Abstentions:
             return None  # a step that reused its completions called no reward
         for name, seen in self._seen.items():
             seen.append(_prompts([of_process[name] for of_process in tallies]))
-        return self._silent() or next((words for name in self._seen if (words := self._rising(name))), None)
+        rules = (self._fallen_silent, self._rising)
+        return self._silent() or next((words for name in self._seen for rule in rules if (words := rule(name))), None)
 
     def _silent(self) -> str | None:
         """Tell of rewards that never answered: in a line at first, as the end of the run after enough prompts."""
@@ -50,6 +55,28 @@ class Abstentions:
             "takes no part in the objective; look at its reasons in completions/, mend it or drop it, and gate anew"
         )
 
+    def _fallen_silent(self, name: str) -> str | None:
+        """Tell of a reward that answered and has answered nothing since, for longer than chance lets it.
+
+        One that had answered on every prompt ends the run after enough logs and prompts; one that is for some prompts
+        alone is given as much longer as it answered seldom. Each silence is one chance to be wrong, and follows an
+        answer: the k-th has CHANCE / (k (k + 1)) of all, which add up to CHANCE.
+        """
+        seen = self._seen[name]
+        answering = [place for place, (prompts, abstained) in enumerate(seen) if abstained < prompts]
+        if not answering:
+            return None
+        heard = answering[-1] + 1
+        before, now = _total(seen[:heard]), _total(seen[heard:])
+        if len(seen) - heard < self._logs or now[0] < ENOUGH_PROMPTS:
+            return None
+        if before[1] and _rose(before, now) >= CHANCE / (len(answering) * (len(answering) + 1)):
+            return None
+        return (
+            f"reward {name} abstained on each of the {now[0]} prompts of the last {len(seen) - heard} logs, and on "
+            f"{before[1]} of {before[0]} before: {MEND}"
+        )
+
     def _rising(self, name: str) -> str | None:
         """Compare windows of several lengths that end now with all that came before them."""
         seen, length = self._seen[name], self._logs
@@ -62,8 +89,7 @@ class Abstentions:
             if each and _above(now, self._share) < chance and _rose(before, now) < chance:
                 return (
                     f"reward {name} abstained on {share:.0%} of the prompts of the last {length} logs, and on "
-                    f"{before[1]} of {before[0]} before: what it needs (a judge, a sandbox) fails, and what is left is "
-                    "another objective; mend that and start again, it goes on from the last checkpoint"
+                    f"{before[1]} of {before[0]} before: {MEND}"
                 )
             length *= 2
         return None

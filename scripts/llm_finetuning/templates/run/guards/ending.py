@@ -2,14 +2,19 @@
 
 import contextlib
 import errno
+import fcntl
+import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from guards import gate_check, outcome
+
+LOCK_FD = "FINETUNE_LOCK_FD"
 
 
 class Ended(Exception):  # noqa: N818  an answer, not an error of the program
@@ -54,13 +59,15 @@ class Run:
 @contextlib.contextmanager
 def recorded(here: Path) -> Iterator[Run]:
     """Turn every way out of train.py into an outcome and an exit code; a fault of ours keeps its traceback."""
+    held = None
     if os.environ.get("RANK", "0") == "0":
-        outcome.clear(here)
+        held = _take(here)
     run = Run(here)
     try:
         yield run
     except Ended as ended:
-        run.end(outcome.FAILED, ended.reason, ended.exit_code)
+        state = outcome.STOPPED if ended.exit_code == outcome.EXIT_NO else outcome.FAILED
+        run.end(state, ended.reason, ended.exit_code)
         sys.stderr.write(f"{ended.reason}\n")
     except gate_check.Refused as refused:
         run.end(outcome.FAILED, str(refused), outcome.EXIT_NO)
@@ -75,10 +82,40 @@ def recorded(here: Path) -> Iterator[Run]:
     else:
         run.end(outcome.FINISHED, f"trained {run.global_step} steps", outcome.EXIT_DONE)
     ended_as = outcome.read(here)
+    if held is not None:
+        os.close(held)
     sys.exit(int(ended_as["exit_code"]) if ended_as else outcome.EXIT_MACHINERY)
 
 
+def _take(here: Path) -> int | None:
+    """Hold the run folder by an open, locked file; ends the process where another start holds it.
+
+    Returns the file, or None where the supervisor holds it for us.
+    """
+    lock = None
+    try:
+        (here / "logs").mkdir(exist_ok=True)
+        if LOCK_FD not in os.environ:
+            lock = os.open(here / "logs" / "run.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, json.dumps({"pid": os.getpid(), "at": round(time.time(), 3)}).encode(), 0)
+        outcome.clear(here)
+    except BlockingIOError:
+        sys.stderr.write(f"{here}: it trains already; let that run end, or stop it with SIGTERM\n")
+        sys.exit(outcome.EXIT_BAD_INPUT)
+    except OSError as error:
+        sys.stderr.write(f"{here / 'logs'}: cannot be written ({error.strerror}); mend that and start again\n")
+        sys.exit(outcome.EXIT_MACHINERY)
+    return lock
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether something failed since the disk is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _words(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_full(error):
         return f"the disk is full ({error}); free some space and start again, it goes on from the last checkpoint"
     return f"{type(error).__name__}: {error}".splitlines()[0]

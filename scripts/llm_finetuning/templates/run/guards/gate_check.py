@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 BUILD, GATE, BRIEF = "build.json", "gate.json", "brief.yaml"
 PACKAGES = "rewards"  # the folder that the frozen package is imported from
 WATCHED = ("guards", PACKAGES)  # folders in which a module more would be imported
+MADE = ("data", "logs", "checkpoints", "completions", "model")  # the run's own folders, which nothing imports
+CACHE = "__pycache__"
+ENDINGS = tuple(importlib.machinery.all_suffixes())
 AGAIN = "build the run again (`finetune build RUN`)"
 MODEL = "FINETUNE_MODEL"  # names the model's place on this machine
 
@@ -75,13 +78,38 @@ def _changed_files(here: Path, files: dict[str, str]) -> Iterator[str]:
 
 
 def _strange_modules(here: Path, files: dict[str, str]) -> Iterator[str]:
-    """Name what Python could import in a module's place: beside train.py, the guards and the rewards."""
-    endings = tuple(importlib.machinery.all_suffixes())
-    found = [here.iterdir(), *((here / folder).rglob("*") for folder in WATCHED)]
-    for path in sorted(path for paths in found for path in paths):
-        name = str(path.relative_to(here))
-        if path.name.endswith(endings) and name not in files and path.parent.name != "__pycache__":
+    """Name what Python could import in a module's place: beside train.py, in packages there, the guards, the rewards.
+
+    A package is a folder whose name could stand in an `import`; folders of the run's own and environments are none.
+    """
+    tops = sorted(here.iterdir())
+    found = [path for path in tops if not path.is_dir()]
+    for folder in (path for path in tops if path.is_dir()):
+        if folder.name in WATCHED:
+            found.extend(_below(folder))
+        elif folder.name.isidentifier() and folder.name not in (*MADE, CACHE) and not _is_environment(folder):
+            found.extend(_below(folder, packages=True))
+    for path in found:
+        if path.name.endswith(ENDINGS) and str(path.relative_to(here)) not in files:
             yield f"{path}: the build did not write it, and Python could import it; take it away, or {AGAIN}"
+
+
+def _below(folder: Path, *, packages: bool = False) -> Iterator[Path]:
+    """Yield all files below a folder, through links too; with `packages` those that an `import` could name."""
+    walked: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in walked:  # a link that leads back
+            folders.clear()
+            continue
+        walked.add(real)
+        folders[:] = sorted(name for name in folders if name != CACHE and (name.isidentifier() or not packages))
+        yield from (Path(place, name) for name in sorted(names))
+
+
+def _is_environment(folder: Path) -> bool:
+    """Tell whether a folder is a virtual environment and no package that has its mark as well."""
+    return (folder / "pyvenv.cfg").is_file() and not any(path.name.endswith(ENDINGS) for path in folder.iterdir())
 
 
 def _use_frozen_package(here: Path) -> None:

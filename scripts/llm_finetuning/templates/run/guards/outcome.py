@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from guards import credentials
+
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 
 EXIT_DONE = 0
@@ -24,7 +26,13 @@ def write(here: Path, state: str, reason: str, *, global_step: int, exit_code: i
     path = path_in(here)
     path.parent.mkdir(parents=True, exist_ok=True)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    body = {"state": state, "reason": reason, "global_step": global_step, "exit_code": exit_code, "at": at}
+    body = {
+        "state": state,
+        "reason": credentials.hidden(reason),
+        "global_step": global_step,
+        "exit_code": exit_code,
+        "at": at,
+    }
     draft = path.with_name(f".outcome.{os.getpid()}")
     draft.write_text(json.dumps(body, indent=1) + "\n", "utf-8")
     try:

@@ -1,11 +1,12 @@
 """The frozen rewards as the trainer calls them: with the rows' own columns, counted, otherwise passed through."""
 
 import inspect
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from guards import data, ending
+from guards.reward_faults import CtrlC, Faults, own_interrupts
 
 if TYPE_CHECKING:
     from guards.options import Settings
@@ -24,11 +25,11 @@ class Watch:
         self.end_tokens: frozenset[int] = frozenset()  # of the trainer, once there is one
 
     def count(self, name: str, rows: Sequence[int], values: Sequence[Any]) -> None:
-        """Add one call's values; None and NaN are abstentions, as TRL takes them."""
+        """Add one call's values; None is an abstention."""
         tally = self._tallies[name]
-        for row, value in zip(rows, values, strict=False):  # a wrong count is TRL's to refuse, by the reward's name
+        for row, value in zip(rows, values, strict=True):
             judged, abstained = tally.get(row, (0, 0))
-            tally[row] = (judged + 1, abstained + _abstains(value))
+            tally[row] = (judged + 1, abstained + (value is None))
 
     def finish(self, ids: Sequence[int]) -> str:
         """Return how a completion ended, in the words of the gate's samples."""
@@ -38,15 +39,6 @@ class Watch:
         """Return the tallies and begin anew."""
         taken, self._tallies = self._tallies, {name: {} for name in self.names}
         return taken
-
-
-def _abstains(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return math.isnan(float(value))
-    except (TypeError, ValueError):
-        return False
 
 
 def load(settings: "Settings", loaded: Any, rows: data.Rows) -> tuple[list[Callable[..., Any]], Watch]:
@@ -64,49 +56,89 @@ def load(settings: "Settings", loaded: Any, rows: data.Rows) -> tuple[list[Calla
     composition.make_ready(components)
     watch = Watch([component.name for component in components])
     first = components[0].name
+    files = composition.own_rewards(loaded)
     functions = [
-        wrap(component.function, component.name, rows, watch, tables=component.name == first)
+        wrap(component.function, component.name, rows, watch, tables=component.name == first, files=files)
         for component in components
     ]
     return functions, watch
 
 
 def wrap(
-    function: Callable[..., Any], name: str, rows: data.Rows, watch: Watch, *, tables: bool = False
+    function: Callable[..., Any],
+    name: str,
+    rows: data.Rows,
+    watch: Watch,
+    *,
+    tables: bool = False,
+    files: Sequence[Path] = (),
 ) -> Callable[..., Any]:
     """Return the reward under its component's name, as TRL's metric is called; an awaited one stays awaitable.
 
     It is called as at the gate: every column of the row as the JSONL holds it, TRL's own keywords, nothing of ours.
-    What it returns goes to TRL as it is. With `tables`, the row and the length stand in the completions table.
+    With `tables`, the row and the length stand in the completions table. `files` are the brief's own reward files.
+    What it returns goes to TRL as a list; raises Ended, with the reward's name, for what is no list of finite numbers
+    and None, and for whatever the reward raises, `sys.exit()` too: in the thread of TRL's loop that would hang the run.
     """
+    faults = Faults(name, rows, files)
 
-    def arguments(given: dict[str, Any]) -> tuple[list[int], dict[str, Any]]:
-        numbers = [int(row) for row in given.pop(data.ROW)]
-        if tables and given.get("log_extra") is not None:
-            given["log_extra"](data.ROW, numbers)
-            all_ids = given["completion_ids"]
-            given["log_extra"]("finetune_tokens", [len(ids) for ids in all_ids])
-            given["log_extra"]("finetune_finish", [watch.finish(ids) for ids in all_ids])
-        return numbers, {**{column: rows.column(column, numbers) for column in rows.columns}, **given}
-
-    def counted(numbers: list[int], values: Any) -> Any:
-        if isinstance(values, Iterator):
-            values = list(values)  # a generator can be read once
-        if all(rows.is_training(row) for row in numbers) and hasattr(values, "__iter__"):
-            watch.count(name, numbers, list(values))
+    def counted(numbers: list[int], returned: Any) -> list[Any]:
+        values = faults.values(returned, numbers)
+        if all(rows.is_training(row) for row in numbers):
+            watch.count(name, numbers, values)
         return values
 
     def called(**given: Any) -> Any:
-        numbers, keywords = arguments(given)
-        return counted(numbers, function(**keywords))
+        numbers, keywords = _arguments(given, rows, watch, tables=tables)
+
+        def alone(place: int) -> Any:
+            return faults.values(function(**_one(keywords, rows, numbers[place], place)), [numbers[place]])
+
+        try:
+            with own_interrupts():
+                return counted(numbers, function(**keywords))
+        except CtrlC:
+            raise KeyboardInterrupt from None
+        except BaseException as error:  # noqa: BLE001  whatever a person's reward raises
+            faults.end(error, numbers, alone)
 
     async def awaited(**given: Any) -> Any:
-        numbers, keywords = arguments(given)
-        return counted(numbers, await function(**keywords))
+        numbers, keywords = _arguments(given, rows, watch, tables=tables)
+        try:
+            return counted(numbers, await function(**keywords))
+        except GeneratorExit:  # the loop is closed
+            raise
+        except BaseException as error:  # noqa: BLE001  whatever a person's reward raises
+            faults.end(error, numbers)
 
     wrapper = awaited if is_awaited(function) else called
     wrapper.__name__ = wrapper.__qualname__ = name
     return wrapper
+
+
+def _arguments(
+    given: dict[str, Any], rows: data.Rows, watch: Watch, *, tables: bool
+) -> tuple[list[int], dict[str, Any]]:
+    """Return the rows of a call and what the reward is called with."""
+    numbers = [int(row) for row in given.pop(data.ROW)]
+    if tables and given.get("log_extra") is not None:
+        given["log_extra"](data.ROW, numbers)
+        all_ids = given["completion_ids"]
+        given["log_extra"]("finetune_tokens", [len(ids) for ids in all_ids])
+        given["log_extra"]("finetune_finish", [watch.finish(ids) for ids in all_ids])
+    return numbers, {**{column: rows.column(column, numbers) for column in rows.columns}, **given}
+
+
+def _one(keywords: dict[str, Any], rows: data.Rows, row: int, place: int) -> dict[str, Any]:
+    """Return the arguments of a call for one of its completions, which leaves nothing in the tables and metrics."""
+    one = {**keywords, **{column: rows.column(column, [row]) for column in rows.columns}}
+    one.update((key, [keywords[key][place]]) for key in ("prompts", "completions", "completion_ids") if key in keywords)
+    one.update((key, _drop) for key in ("log_extra", "log_metric") if key in keywords)
+    return one
+
+
+def _drop(name: str, values: Any) -> None:
+    """Log nothing."""
 
 
 def is_awaited(function: Any) -> bool:

@@ -22,20 +22,16 @@ from typing import IO
 HERE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HERE))
 
-from guards import outcome  # noqa: E402  the run folder is no package
+from guards import credentials, outcome  # noqa: E402  the run folder is no package
 
 BASH = shutil.which("bash") or "/bin/bash"
 LOCK_FD = "FINETUNE_LOCK_FD"
-SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY", re.IGNORECASE)
-SHORTEST_SECRET = 6  # shorter values stand in ordinary words
-USER_IN_ADDRESS = re.compile(rb"(\w://)[^/\s:@]+:[^/\s@]+@")
-HIDDEN = b"[hidden]"
 
 
 def main() -> int:
     """Run launch.sh to its end and return its exit code."""
-    secrets = secret_values(os.environ)
-    lock = os.environ.pop(LOCK_FD, None)
+    secrets = credentials.secret_values(os.environ)
+    lock = os.environ.get(LOCK_FD)  # left there: train.py then knows that the folder is its own
     log = HERE / "logs" / "train.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     asked = _Asked()
@@ -59,21 +55,9 @@ def main() -> int:
         copying.join(5.0)  # a stray child may hold the stream
     _end_group(trainer.pid)
     if code and outcome.read(HERE) is None:
-        outcome.write(
-            HERE,
-            outcome.FAILED,
-            _words(code, log, asked=asked.times > 0),
-            global_step=-1,
-            exit_code=outcome.EXIT_MACHINERY,
-        )
+        _write_outcome(code, log, asked=asked.times > 0)
     ended = outcome.read(HERE)
     return int(ended["exit_code"]) if ended else code
-
-
-def secret_values(environ: "os._Environ[str] | dict[str, str]") -> list[bytes]:
-    """Return the values of environment variables that are named like credentials, longest first."""
-    values = {value.encode() for name, value in environ.items() if SECRET_NAMES.search(name)}
-    return sorted((value for value in values if len(value) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
 def copy(source: BufferedReader, target: IO[bytes], secrets: list[bytes]) -> None:
@@ -81,15 +65,8 @@ def copy(source: BufferedReader, target: IO[bytes], secrets: list[bytes]) -> Non
     begun = b""
     while chunk := source.read1(1 << 16):
         *whole, begun = re.split(rb"(?<=[\n\r])", begun + chunk)
-        target.write(hide(b"".join(whole), secrets))
-    target.write(hide(begun, secrets))
-
-
-def hide(text: bytes, secrets: list[bytes]) -> bytes:
-    """Return text with credentials replaced."""
-    for secret in secrets:
-        text = text.replace(secret, HIDDEN)
-    return USER_IN_ADDRESS.sub(rb"\1" + HIDDEN + b"@", text)
+        target.write(credentials.hide(b"".join(whole), secrets))
+    target.write(credentials.hide(begun, secrets))
 
 
 class _Asked:
@@ -122,11 +99,20 @@ def _end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _words(code: int, log: Path, *, asked: bool) -> str:
-    """Return why a trainer ended that could not say it."""
+def _write_outcome(code: int, log: Path, *, asked: bool) -> None:
+    """Say how a trainer ended that could not say it itself; a full disk leaves it unsaid."""
+    if asked:
+        words = "ended on request before the step at hand was saved; the next start goes on from the last checkpoint"
+        state, means = outcome.STOPPED, outcome.EXIT_DONE
+    else:
+        words, state, means = _words(code, log), outcome.FAILED, outcome.EXIT_MACHINERY
+    with contextlib.suppress(OSError):
+        outcome.write(HERE, state, words, global_step=-1, exit_code=means)
+
+
+def _words(code: int, log: Path) -> str:
+    """Return why a trainer ended that nobody asked to."""
     number = -code if code < 0 else code - 128 if code > 128 else 0  # noqa: PLR2004  a shell's 128 + signal
-    if asked and number in (signal.SIGTERM, signal.SIGKILL):
-        return "ended on request before a checkpoint could be saved; it goes on from the last one"
     if number == signal.SIGKILL:
         return "killed from outside, probably out of memory; it goes on from the last checkpoint"
     if number:
