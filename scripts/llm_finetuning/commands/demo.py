@@ -1,4 +1,4 @@
-"""`finetune demo`: the road from a brief to a verdict and to a better model, with a wrong reward on the way."""
+"""`finetune demo`: the road from a brief to a verdict and to a trained model, with a wrong reward on the way."""
 
 import json
 from contextlib import closing
@@ -30,7 +30,7 @@ MINUTES = "about 20 minutes on two idle CPU cores and 5 GB of disk"
 @options.python
 @options.as_json
 def command(run_dir: Path, quick: bool, python: str | None, as_json: bool) -> int:
-    """Walk the road once on two CPU cores: from a brief to a verdict, then to a model that is better.
+    """Walk the road once on two CPU cores: from a brief to a verdict, then to a trained model.
 
     Fetches SmolLM2-135M-Instruct, samples it on two-digit sums, and scores it with a reward that is wrong in a common
     way: the gate shows what the reward pays and a reader rejects, and blocks. Then the right reward, and the gate
