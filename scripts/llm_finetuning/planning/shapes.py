@@ -151,11 +151,6 @@ class Architecture:
         """Weights of all routed experts."""
         return sum(layer.mlp.experts * layer.mlp.expert_weights for layer in self.layers)
 
-    @property
-    def cache_per_token(self) -> int:
-        """Elements that one token adds to the KV cache of all layers, windows not regarded."""
-        return sum(layer.mixer.cache for layer in self.layers)
-
     def cache(self, tokens: int) -> int:
         """Return the elements in the KV cache of one sequence, with windows and constant states."""
         return sum(
