@@ -1,4 +1,4 @@
-"""The demo's second half: from a model that never succeeds, over demonstrations and a gate, to one that is better.
+"""The demo's second half: from a model that never succeeds, over demonstrations and a gate, to a trained one.
 
 Three runs stand in the demo's folder: `base` (the sums without an example), `sft` (the off-ramp) and `grpo`. Each step
 is passed over when what it makes is there and still true, so that a demo that was killed goes on where it was.

@@ -15,8 +15,8 @@ class Sizes:
     sft_rate: float = 2e-5  # learning rate; the recipe's own
     rows: int = 200  # that GRPO may draw prompts from
     steps: int = 30  # of GRPO
-    rate: float = 1e-5  # learning rate of GRPO; above the recipe's, which is for hundreds of steps
-    completions: int = 32  # a step, in groups of `group`
+    rate: float = 5e-6  # learning rate of GRPO; above the recipe's, which is for hundreds of steps
+    completions: int = 64  # a step, in groups of `group`; with half as many a model this small settles on wrong carries
     group: int = 8  # completions of one prompt that GRPO compares
     micro_batch: int = 32  # of a step's completions, in memory at once
     every: int = 10  # steps from one checkpoint to the next
