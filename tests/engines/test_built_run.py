@@ -46,4 +46,4 @@ def test_a_build_asks_the_installed_trl(engine_python: str, tmp_path: Path) -> N
     """With an interpreter named it constructs the config there, and says so."""
     folder = grpo_runs.built(tmp_path / "run", "some/model", grpo_runs.QUICK).parent
     facts = build.run(folder, python=engine_python)
-    assert facts["notes"][-1] == f"checked under the TRL of {engine_python}"
+    assert f"checked under the TRL of {engine_python}" in facts["notes"]

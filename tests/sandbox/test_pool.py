@@ -55,7 +55,15 @@ def keepers_below(parent: int) -> list[int]:
     for task in Path(f"/proc/{parent}/task").iterdir():
         with contextlib.suppress(OSError):
             found += [int(pid) for pid in (task / "children").read_text().split()]
-    return [pid for pid in found if b"box.main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in found if b"box.main" in command_of(pid)]
+
+
+def command_of(pid: int) -> bytes:
+    """Return a process's command line; empty where it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def children_of(parent: int) -> list[int]:

@@ -142,7 +142,7 @@ def schedule_of(rows: int, shape: Shape, method: Method, training: Mapping[str, 
         num_train_epochs=epochs,
         max_steps=(-1, "the passes decide"),
     )
-    note = f"{steps} steps of {min(together, rows)} rows: {steps / a_pass:.3g} pass(es) of {rows}"
+    note = f"{steps} steps of {together} rows: {steps / a_pass:.3g} pass(es) of {rows}"
     return Schedule(options=options, steps=steps, note=note)
 
 
