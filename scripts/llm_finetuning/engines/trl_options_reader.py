@@ -17,20 +17,12 @@ warnings.simplefilter("ignore")
 def options() -> dict[str, object]:
     """Return TRL's version and, by method, the names that its config takes."""
     import trl
-    from trl.experimental.cpo import CPOConfig
-    from trl.experimental.orpo import ORPOConfig
 
-    configs = {
-        "grpo": trl.GRPOConfig,
-        "sft": trl.SFTConfig,
-        "dpo": trl.DPOConfig,
-        "kto": trl.KTOConfig,
-        "orpo": ORPOConfig,
-        "simpo": CPOConfig,  # SimPO is a loss of TRL's CPO trainer
-    }
+    from llm_finetuning.engines.config_checker import config_classes
+
     names = {
         method: sorted(field.name for field in dataclasses.fields(config) if field.init)
-        for method, config in configs.items()
+        for method, config in config_classes().items()
     }
     lora = sorted(
         field.name

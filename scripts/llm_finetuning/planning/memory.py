@@ -182,16 +182,20 @@ def _device(allocated: Quantity, job: Job, engine: float, loading: float) -> Qua
     )
 
 
-def _walk(model: Architecture, job: Job, held: States, loss: Head) -> list[tuple[PhaseName, dict[str, float]]]:
-    """Walk a training step and return the fullest moment of its forward pass, backward pass and optimizer step."""
-    resting = {
+def _resting(job: Job, held: States) -> dict[str, float]:
+    """Return what a trainer holds whatever it does, with the optimizer's states of step two on."""
+    return {
         "weights": held.weights,
         "adapter": held.adapter,
         "reference": held.reference,
         "other models": job.others * GIB,
         "optimizer": held.optimizer,
-        "gathered shards": held.gathered,
     }
+
+
+def _walk(model: Architecture, job: Job, held: States, loss: Head) -> list[tuple[PhaseName, dict[str, float]]]:
+    """Walk a training step and return the fullest moment of its forward pass, backward pass and optimizer step."""
+    resting = {**_resting(job, held), "gathered shards": held.gathered}
     each = [activations.layer_needs(model, layer, job) for layer in model.layers]
     whole = activations.checkpoint(model, job)
     kept = [0.0 if job.checkpointing and job.offloaded else whole if job.checkpointing else n.kept for n in each]
@@ -275,13 +279,7 @@ def layer_gradient(layer: Layer, job: Job) -> float:
 
 def _rollout_phases(model: Architecture, job: Job, held: States, pool: rollout.Pool | None) -> list[Phase]:
     """Return what generation, scoring and the hand-over of weights hold, with the optimizer's states of step two on."""
-    resting = {
-        "weights": held.weights,
-        "adapter": held.adapter,
-        "reference": held.reference,
-        "other models": job.others * GIB,
-        "optimizer": held.optimizer,
-    }
+    resting = _resting(job, held)
     generating = dict(resting)
     phases = []
     beside: dict[str, float] = {}

@@ -31,7 +31,6 @@ def main(run: ending.Run) -> None:
         end_tokens,
         interruption,
         options,
-        outcome,
         progress,
         resume,
         rewards,
@@ -72,17 +71,12 @@ def main(run: ending.Run) -> None:
     if settings.guards["canary"]:
         trainer.add_callback(canary.Canary(trainer, prompts, float(settings.guards["canary_gap"])))
 
-    checkpoint = data.last_checkpoint(Path(args.output_dir))
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-
-    if trainer.state.global_step == 0:  # TRL drops an incomplete batch of prompts and says nothing
-        raise ending.refuse(
-            f"{settings.file}: not one step was trained: a step needs {args.generation_batch_size} completions, "
-            f"{args.num_generations} a prompt, and there are {len(rows.train)} prompts; take a smaller batch"
-        )
-    if outcome.read(HERE) is None:
-        trainer.save_model(str(HERE / "model"))
-        trainer.save_state()
+    # On from the last whole checkpoint, where there is one; the model is saved in model/. TRL drops an incomplete batch
+    # of prompts and says nothing, so that no step at all ends the run.
+    run.train(
+        f"{settings.file}: not one step was trained: a step needs {args.generation_batch_size} completions, "
+        f"{args.num_generations} a prompt, and there are {len(rows.train)} prompts; take a smaller batch"
+    )
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main(run: ending.Run) -> None:
     # First of all, before anything else is imported: the files here are those that were built, byte for byte.
     gate_check.check(HERE)
 
-    from guards import data, disk, interruption, offline_rows, options, outcome, progress
+    from guards import data, disk, interruption, offline_rows, options, progress
 
     # Every option is written out in config.yaml; one that this TRL does not have ends the run here.
     settings = options.load(HERE)
@@ -55,16 +55,8 @@ def main(run: ending.Run) -> None:
     trainer.add_callback(interruption.Interruption(HERE))
     trainer.add_callback(disk.Room(HERE))
 
-    checkpoint = data.last_checkpoint(Path(args.output_dir))
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-
-    if trainer.state.global_step == 0:
-        raise ending.refuse(
-            f"{settings.file}: not one step was trained on {len(rows.train)} rows; take a smaller batch"
-        )
-    if outcome.read(HERE) is None:
-        trainer.save_model(str(HERE / "model"))
-        trainer.save_state()
+    # On from the last whole checkpoint, where there is one; the model is saved in model/.
+    run.train(f"{settings.file}: not one step was trained on {len(rows.train)} rows; take a smaller batch")
 
 
 def _as_it_takes_them(settings: Any, args: Any) -> dict[str, Any]:

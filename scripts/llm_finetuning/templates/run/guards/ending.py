@@ -51,6 +51,21 @@ class Run:
         """Return the optimiser steps that were done."""
         return int(self.trainer.state.global_step) if self.trainer is not None else 0
 
+    def train(self, not_one_step: str) -> None:
+        """Train on from the last whole checkpoint and save the model; ends the run where not one step was done.
+
+        A run that a guard has stopped is not saved: its last checkpoint is from before the fault.
+        """
+        from guards import data
+
+        checkpoint = data.last_checkpoint(Path(self.trainer.args.output_dir))
+        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        if self.global_step == 0:
+            raise refuse(not_one_step)
+        if outcome.read(self.here) is None:
+            self.trainer.save_model(str(self.here / "model"))
+            self.trainer.save_state()
+
     def end(self, state: str, reason: str, exit_code: int) -> None:
         """Write how the run ended, unless an earlier cause stands there already."""
         outcome.write(self.here, state, reason, global_step=self.global_step, exit_code=exit_code)
