@@ -58,12 +58,20 @@ def test_eight_bit_states_leave_embeddings_wide() -> None:
 
 
 def test_a_frozen_base_still_costs_its_load_dtype() -> None:
-    """LoRA on a model that TRL loaded by name holds four bytes a parameter, and autocast copies two more."""
+    """LoRA on a model that TRL loaded by name holds four bytes a parameter; autocast copies one map at a time.
+
+    Autocast remembers the copies of weights that are trained, and a graph without checkpoints keeps those of others.
+    """
     wide = estimate(model(), Job(tuning="lora", adapter=LORA, accumulation=4))
     narrow = estimate(model(), Job(tuning="lora", adapter=LORA, accumulation=4, weights="bfloat16"))
-    assert wide.allocated.gib == pytest.approx(44.7, rel=0.05)
+    assert wide.allocated.gib == pytest.approx(35.9, rel=0.05)
     assert narrow.allocated.gib == pytest.approx(18.6, rel=0.06)
-    assert part(wide, "forward", "autocast") == pytest.approx(2 * model().linear_weights / GIB, rel=1e-6)
+    largest = max(linear.weights for layer in model().layers for linear in layer.linears())
+    assert part(wide, "forward", "autocast") == pytest.approx(2 * largest / GIB, rel=1e-6)
+    kept = estimate(model(), Job(tuning="lora", adapter=LORA, checkpointing=False))
+    assert part(kept, "forward", "autocast") == pytest.approx(2 * model().linear_weights / GIB, rel=1e-6)
+    trained = estimate(model(), Job(tuning="full"))
+    assert part(trained, "forward", "autocast") >= 2 * model().linear_weights / GIB
     assert part(narrow, "forward", "autocast") == 0
 
 

@@ -58,7 +58,7 @@ def checkpoint(model: Architecture, job: Job) -> float:
 def final_norm(model: Architecture, job: Job) -> float:
     """Return what the norm before the head keeps, with the hidden states themselves."""
     trained = job.tuning in ("full", "norms")
-    each = 12 if job.wide else 8 if trained else 6
+    each = (12 if trained or job.autocast else 8) if job.wide else 8 if trained else 6
     return float(job.tokens * model.hidden * (4 if job.fused_kernels else each))
 
 
@@ -72,7 +72,7 @@ def _norms(model: Architecture, layer: Layer, job: Job) -> float:
     elif job.autocast:
         saved = 6.0 if job.frozen else 13.0  # 10h more over two norms: each of five maps casts its input for itself
     else:
-        saved = 8.0 if job.frozen else 12.0
+        saved = 4.0 if job.frozen else 12.0  # a frozen weight keeps no normalised copy, a frozen map no input
     before_maps = min(layer.norms, _NORMS_BEFORE_MAPS)
     return (before_maps * saved + (layer.norms - before_maps) * _NORM_OF_AN_OUTPUT) * model.hidden
 
@@ -83,7 +83,8 @@ def _mixer(mixer: Mixer, job: Job) -> float:
         return 0.0
     if mixer.kind in ("delta", "mamba", "conv"):
         return unit * (3.0 * mixer.inner) + (8.0 * mixer.heads * mixer.value_dim if mixer.kind != "conv" else 0)
-    key_heads = mixer.heads if job.masked or job.attention == "eager" else mixer.kv_heads
+    repeated = (job.masked or job.attention == "eager") and mixer.kv_heads > 1  # one head is repeated as a view
+    key_heads = mixer.heads if repeated else mixer.kv_heads
     queries, keys = mixer.heads * mixer.key_dim, key_heads * mixer.key_dim
     values, out = key_heads * mixer.value_dim, mixer.heads * mixer.value_dim
     kept = unit * (queries + keys + values + out) + 4.0 * mixer.heads
@@ -120,7 +121,8 @@ def _adapters(layer: Layer, job: Job) -> float:
     if job.autocast:
         kept = 2.0 * inputs
     elif job.adapter.dtype == "float32":
-        kept = 4.0 * inputs
+        alike = job.wide and not dropped  # 32 bits need no copy of their own
+        kept = 4.0 * (_distinct(maps) - _kept_by_attention(maps) if alike else inputs)
     else:
         kept = 2.0 * (inputs if dropped else _distinct(maps))
     if dropped:
@@ -132,6 +134,11 @@ def _distinct(maps: tuple[Linear, ...]) -> int:
     """Return the widths of the inputs, one input that several maps share counted once."""
     shared = {"q_proj": "in", "k_proj": "in", "v_proj": "in", "gate_proj": "mlp", "up_proj": "mlp"}
     return sum({shared.get(linear.name, linear.name): linear.inputs for linear in maps}.values())
+
+
+def _kept_by_attention(maps: tuple[Linear, ...]) -> int:
+    """Return the width of what attention gives on to its map back, and keeps itself."""
+    return next((linear.inputs for linear in maps if linear.name == "o_proj"), 0)
 
 
 def _square(mixer: Mixer, job: Job) -> float:

@@ -5,7 +5,7 @@ Coefficients are bytes for one token times one entry of the vocabulary; each has
 
 from dataclasses import dataclass
 
-from llm_finetuning.planning.job import Job, LossPath
+from llm_finetuning.planning.job import BYTES, Job, LossPath
 from llm_finetuning.planning.shapes import Architecture
 
 TILE_TOKENS, TILE_VOCABULARY = 4096, 32768  # of TRL's fused head (trl/kernels/chunked_logprob.py, 1.15 on)
@@ -75,6 +75,8 @@ def head(model: Architecture, job: Job) -> Head:
             formula="12 B x 256 tokens x vocabulary, and an fp32 gradient of the head where it is trained",
         )
     forward, backward, formula = _PER_LOGIT[job.loss]
+    if job.loss == "causal_lm" and job.compute_bytes == BYTES["float32"]:
+        forward -= 2.0  # logits that are 32-bit already are not copied
     constant = 0.0
     if job.loss == "liger":
         constant = 6.0 * model.head if trains_head else 2.0 * rows * hidden

@@ -199,7 +199,7 @@ def _walk(model: Architecture, job: Job, held: States, loss: Head) -> list[tuple
     each = [activations.layer_needs(model, layer, job) for layer in model.layers]
     whole = activations.checkpoint(model, job)
     kept = [0.0 if job.checkpointing and job.offloaded else whole if job.checkpointing else n.kept for n in each]
-    cast = sum(n.casts for n in each)
+    cast = _casts(model, job, sum(n.casts for n in each), keeps=not job.checkpointing)
     head_cast = 2.0 * model.head if job.casts and loss.weight_gradient and job.loss in _THROUGH_LINEAR else 0.0
     norm = activations.final_norm(model, job)
     everything = sum(kept) + norm
@@ -220,6 +220,17 @@ def _walk(model: Architecture, job: Job, held: States, loss: Head) -> list[tuple
         ("backward", {**resting, **fullest_back}),
         ("optimizer step", {**resting, "gradients": gradients, "optimizer step": held.transient}),
     ]
+
+
+def _casts(model: Architecture, job: Job, every: float, *, keeps: bool) -> float:
+    """Return the 16-bit copies of 32-bit weights that a forward pass leaves: of those in training all, until it ends.
+
+    Autocast remembers the copy of a weight that is trained alone. One of a frozen weight lives as long as its product,
+    and where nothing is checkpointed until the backward pass.
+    """
+    if keeps or not job.frozen or not every:
+        return every
+    return 2.0 * max((linear.weights for layer in model.layers for linear in layer.linears()), default=0)
 
 
 _THROUGH_LINEAR = ("causal_lm", "selected", "float_logits", "eager_ce")
@@ -306,7 +317,8 @@ def _scoring(model: Architecture, job: Job) -> dict[str, float]:
     if job.loss == "selected":
         forward = 5.9 * job.logit_rows * model.vocabulary  # measured for TRL before 1.15, a pass without gradients
     hidden = 2 * activations.checkpoint(model, job)
-    cast = 2.0 * model.linear_weights if job.casts and job.tuning != "qlora" else 0.0
+    every = 2.0 * model.linear_weights if job.casts and job.tuning != "qlora" else 0.0
+    cast = _casts(model, job, every, keeps=False)
     return {"activations": hidden, "layer": working, "head": forward, "autocast": cast}
 
 
