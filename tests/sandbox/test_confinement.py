@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,11 +264,11 @@ def processes_of(session: int) -> list[int]:
     return found
 
 
-def state_of_this_machine() -> dict[str, object]:
+def state_around(boxes: Path) -> dict[str, object]:
     return {
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "mounts": Path("/proc/self/mounts").read_text(),
-        "folders": sorted(Path("/tmp").glob("finetune-box-*")),  # noqa: S108
+        "folders": sorted(boxes.glob("finetune-box-*")),
         "children": Path(f"/proc/self/task/{os.getpid()}/children").read_text(),
     }
 
@@ -278,9 +279,11 @@ ADDS = Program("def f(a, b): return a + b", Calls([Call("f(2, 3) == 5", "f", (2,
 
 @pytest.mark.parametrize("how", ["close", "kill the keeper", "end of the process"])
 @pytest.mark.parametrize("level", LEVELS_HERE)
-def test_a_box_leaves_nothing_behind(level: str, how: str) -> None:
+def test_a_box_leaves_nothing_behind(level: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However a box ends, its processes, its folder, its mounts and its descriptors are gone at once."""
-    before = state_of_this_machine()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # beside other tests of this machine
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = state_around(tmp_path)
     if how == "end of the process":
         script = (
             f"import sys; sys.path[:0] = [{str(confined.SCRIPTS)!r}]\n"
@@ -301,10 +304,10 @@ def test_a_box_leaves_nothing_behind(level: str, how: str) -> None:
             os.kill(keeper, signal.SIGKILL)
         worker.close()
     deadline = time.monotonic() + 5
-    while (processes_of(keeper) or state_of_this_machine() != before) and time.monotonic() < deadline:
+    while (processes_of(keeper) or state_around(tmp_path) != before) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert processes_of(keeper) == []
-    assert state_of_this_machine() == before
+    assert state_around(tmp_path) == before
 
 
 @pytest.mark.parametrize("level", LEVELS_HERE)
