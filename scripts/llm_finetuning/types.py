@@ -268,18 +268,19 @@ class Check:
     """One thing that was tried on this machine before training."""
 
     name: str
-    state: Literal["passed", "failed", "skipped"]
-    text: str  # one line: what was tried and what came of it
-    next_action: str | None = None  # what to do about it, in the imperative
+    state: Literal["passed", "warning", "failed", "skipped"]
+    text: str  # one line: what was tried and what came of it, or why nothing was
+    next_action: str | None = None  # of a warning and a failure: the one thing to do about it, in the imperative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvReport:
     """Whether this machine can train this run, and all that was tried."""
 
-    verdict: Literal["ready", "not-ready"]
+    verdict: Literal["ready", "ready-with-warnings", "blocked"]
     next_action: str
     checks: list[Check]
+    machine: dict[str, Any]  # what was read of it, as `machine.facts` has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +297,8 @@ class Plan:
     remedy: dict[str, Any] | None  # the smallest change that fits: change, words, costs, gib, verdict
     tried: list[dict[str, Any]]  # each with all changes before it
     notes: list[str]
+    time: dict[str, Any] | None = None  # seconds: phases, step, run, bottleneck; None where the device is not known
+    calibrated: dict[str, Any] | None = None  # what was measured on the machine, and of which model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ import pytest
 
 import built_runs
 import runs
+import stub_interpreter
+import weights
 from llm_finetuning import artifact, brief, lineage
 from llm_finetuning.building import freeze
 from llm_finetuning.commands import build
@@ -80,7 +82,9 @@ def test_the_answer_in_text(opened: Path, finetune: Finetune) -> None:
 def test_status_leads_to_it_and_on(opened: Path, finetune: Finetune) -> None:
     """After the gate and a look at the machine comes the build; a changed reward takes it back."""
     assert "next: finetune preflight" in finetune("status", opened)[1]
-    assert finetune("preflight", opened)[0] == 0
+    weights.write(Path(brief.load(opened).model_source()))
+    python = stub_interpreter.write(opened.parent / "stub")
+    assert finetune("preflight", opened, "--python", python)[0] == 0
     assert f"next: finetune build {opened}" in finetune("status", opened)[1]
     built_runs.build_unchecked(opened)
     out = finetune("status", opened)[1]

@@ -1,4 +1,4 @@
-"""`finetune plan`: does this run fit its machine, and what is the smallest change with which it does?"""
+"""`finetune plan`: does this run fit its machine, with which smallest change does it, and how long will it take?"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,13 @@ from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO, Refusal
 if TYPE_CHECKING:
     from llm_finetuning.brief import LoadedBrief
     from llm_finetuning.recipes.config import Machine, RunConfig
-    from llm_finetuning.sizing.forecast import Forecast
+    from llm_finetuning.sizing.forecast import Forecast, Situation
     from llm_finetuning.sizing.remedies import Attempt, Remedies
 
 EXITS = {"fits": EXIT_DONE, "tight": EXIT_DONE, "does not fit": EXIT_NO, "unknown": EXIT_INSUFFICIENT}
 
 _MEMORY = click.FloatRange(min=0)
+_HOUR, _MINUTE = 3600.0, 60.0
 
 
 @click.command("plan", short_help="Say whether the run fits the machine")
@@ -37,20 +38,36 @@ _MEMORY = click.FloatRange(min=0)
     metavar="GIB",
     help="What shared memory and data workers take, where host and GPU have one memory (DGX Spark).",
 )
+@click.option("--calibrate", is_flag=True, help="Time a few steps of the model on this machine, and plan with them.")
+@options.python
 @options.as_json
-def command(run_dir: Path, available_gib: float | None, host_gib: float, as_json: bool) -> int:
-    """Write plan.json: the memory of each phase of a step, by part, from the model's config.json and the brief.
+def command(
+    run_dir: Path,
+    available_gib: float | None,
+    host_gib: float,
+    calibrate: bool,
+    python: str | None,
+    as_json: bool,
+) -> int:
+    """Write plan.json: memory and time of each phase of a step, from the model's config.json and the brief.
 
-    No weights and no GPU are needed. The machine is the brief's `hardware`. Where the run does not fit, it says which
-    phase breaks and the smallest change of the brief that fits. Exit code 0 fits, 1 does not fit, 3 where card or model
-    are not known.
+    No weights and no GPU are needed, but with --calibrate, which loads the model under the training interpreter. The
+    machine is the brief's `hardware`. Where the run does not fit, it says which phase breaks and the smallest change of
+    the brief that fits. Exit code 0 fits, 1 does not fit, 3 where card or model are not known.
     """
-    plan = run(run_dir, available_gib=available_gib, host_gib=host_gib)
+    plan = run(run_dir, available_gib=available_gib, host_gib=host_gib, calibrate=calibrate, python=python)
     console.finish(lines_of(plan, run_dir), facts_of(plan, run_dir), as_json=as_json)
     return EXITS[plan.verdict]
 
 
-def run(run_dir: Path, *, available_gib: float | None = None, host_gib: float = 0.0) -> Any:
+def run(
+    run_dir: Path,
+    *,
+    available_gib: float | None = None,
+    host_gib: float = 0.0,
+    calibrate: bool = False,
+    python: str | None = None,
+) -> Any:
     """Forecast the run, write plan.json and return the plan."""
     import dataclasses
 
@@ -59,7 +76,7 @@ def run(run_dir: Path, *, available_gib: float | None = None, host_gib: float = 
 
     loaded = brief.load(run_dir)
     machine = shapes.machine_of(loaded.brief.hardware)
-    plan = _planned(loaded, machine, available_gib=available_gib, host_gib=host_gib)
+    plan = _planned(loaded, machine, available_gib=available_gib, host_gib=host_gib, calibrate=calibrate, python=python)
     path = loaded.run_dir / "plan.json"
     settings = {"machine": dataclasses.asdict(machine), "available_gib": available_gib, "host_gib": host_gib}
     artifact.write_json(path, artifact.header_for(path, parents_of(loaded), settings), plan)
@@ -76,11 +93,11 @@ def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
         shape = artifact.digest_value(situation.config_of(loaded).values)
     except Unknown:
         shape = "absent"
-    audit = loaded.run_dir / "audit.json"
+    measured = [loaded.run_dir / name for name in ("audit.json", "samples.jsonl", "scores.jsonl")]
     return {
         **lineage.brief_part(loaded, "method", "model", "sampling", "training", "variant", "hardware"),
         "config.json of the model": shape,
-        "audit.json": artifact.digest_file(audit) if audit.exists() else "absent",
+        **{path.name: artifact.digest_file(path) if path.exists() else "absent" for path in measured},
     }
 
 
@@ -107,7 +124,17 @@ def verdict_of(loaded: "LoadedBrief", config: "RunConfig", machine: "Machine", l
     return f"{words}; {mend}"
 
 
-def _planned(loaded: "LoadedBrief", machine: "Machine", *, available_gib: float | None, host_gib: float) -> Any:
+def _planned(
+    loaded: "LoadedBrief",
+    machine: "Machine",
+    *,
+    available_gib: float | None,
+    host_gib: float,
+    calibrate: bool,
+    python: str | None,
+) -> Any:
+    import dataclasses
+
     from llm_finetuning.sizing import forecast, remedies, situation
     from llm_finetuning.sizing.unknown import Unknown
 
@@ -122,7 +149,33 @@ def _planned(loaded: "LoadedBrief", machine: "Machine", *, available_gib: float 
     if host_gib and not where.device.unified and machine.gpus:
         notes = [*notes, "--host counts where host and GPU have one memory; on this card it changes nothing"]
     found = remedies.search(loaded, where, now) if now.verdict != "fits" else None
-    return _plan(loaded, now, found, notes)
+    plan = _plan(loaded, now, found, notes)
+    time, measured, more = _time(loaded, where, now, calibrate=calibrate, python=python)
+    return dataclasses.replace(plan, time=time, calibrated=measured, notes=[*plan.notes, *more])
+
+
+def _time(
+    loaded: "LoadedBrief", where: "Situation", now: "Forecast", *, calibrate: bool, python: str | None
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[str]]:
+    """Return the time of the run, what was measured on the machine for it, and notes."""
+    from llm_finetuning import environment
+    from llm_finetuning.sizing import calibrated, duration, observed
+    from llm_finetuning.sizing.unknown import Unknown
+
+    measured = calibrated.kept(loaded)
+    if calibrate:
+        interpreter = environment.training_python(python or loaded.brief.environment, calibrated.needs(now))
+        measured = calibrated.measure(loaded, now, interpreter)
+    words, known = "", None
+    try:
+        known = duration.rates_for(now.machine)
+    except Unknown as unknown:
+        words = str(unknown)
+    rates = calibrated.rates_from(measured, where.model, now.job, known) if measured else known
+    if rates is None:
+        return None, None, [f"time is not known: {words}"]
+    found = duration.timed(now, where.model, observed.observed(loaded), rates)
+    return duration.facts(found), measured, list(found.notes)
 
 
 def _longest_prompt(loaded: "LoadedBrief") -> tuple[int | None, list[str]]:
@@ -251,6 +304,7 @@ def lines_of(plan: Any, run_dir: Path) -> list[str]:
         lines += [f"  free: {plan.device['free_gib']:.1f} GiB ({plan.device['words']})", ""]
     lines += _table(plan.phases)
     lines += _engine_lines(plan.engine)
+    lines += _time_lines(plan.time)
     if plan.remedy:
         lines += ["", _remedy_line(plan)]
         lines += [f"    {name}: costs {cost}" for name, cost in plan.remedy["costs"].items()]
@@ -291,6 +345,27 @@ def _engine_lines(engine: dict[str, Any] | None) -> list[str]:
     least, ample = engine["least"], engine["ample"]
     words = f"{least:.2f} holds one sequence of the longest length, {ample:.2f} all that are drawn at once"
     return [f"  vllm_gpu_memory_utilization{said}{starts} {words}"]
+
+
+def _time_lines(time: dict[str, Any] | None) -> list[str]:
+    """Return a row a phase of an optimizer step, then the step, the run and what holds them up."""
+    if time is None:
+        return []
+    shape = "  {:<18}  {:>9}  {:>9}  {:>9}"
+    lines = ["", shape.format("time of a step", "s", "from", "to")]
+    rows = [*time["phases"], {"name": "all", **time["step"]}]
+    lines += [shape.format(row["name"], *(f"{row[key]:.2f}" for key in ("seconds", "low", "high"))) for row in rows]
+    said = f"  bottleneck: {time['bottleneck']}; {time['rates']['source']}"
+    if time["run"] is None:
+        return [*lines, said]
+    likely, low, high = (_span(time["run"][key]) for key in ("seconds", "low", "high"))
+    return [*lines, f"  {time['steps']} steps: {likely}, from {low} to {high}", said]
+
+
+def _span(seconds: float) -> str:
+    if seconds >= _HOUR:
+        return f"{seconds / _HOUR:.1f} h"
+    return f"{seconds / _MINUTE:.0f} min" if seconds >= _MINUTE else f"{seconds:.0f} s"
 
 
 def _remedy_line(plan: Any) -> str:

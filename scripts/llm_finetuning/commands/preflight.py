@@ -12,51 +12,111 @@ from llm_finetuning.errors import EXIT_DONE, EXIT_NO, Refusal, Stop
 
 if TYPE_CHECKING:
     from llm_finetuning.brief import LoadedBrief
+    from llm_finetuning.machine.facts import Facts
+    from llm_finetuning.machine.needs import Needs, Planned
     from llm_finetuning.types import Check
+
+
+MARKS = {"passed": "fine", "warning": "WARNING", "failed": "FAILED", "skipped": "skipped"}
+
+MACHINE_OPTIONS = (
+    "adapter",
+    "bf16",
+    "dataloader_num_workers",
+    "deepspeed",
+    "fp16",
+    "fsdp",
+    "model_init_kwargs",
+    "optim",
+    "save_total_limit",
+    "use_vllm",
+    "vllm_enable_sleep_mode",
+    "vllm_group_port",
+    "vllm_mode",
+    "vllm_server_port",
+    "vllm_tensor_parallel_size",
+)
+"""Options of the brief's `training` that decide what the run asks of a machine."""
 
 
 @click.command("preflight", short_help="Try on this machine what training needs")
 @options.run_dir
+@options.python
 @options.as_json
-def command(run_dir: Path, as_json: bool) -> int:
-    """Try each thing that training needs and write env-report.json: ready or not ready.
+def command(run_dir: Path, python: str | None, as_json: bool) -> int:
+    """Try each thing that training needs and write env-report.json: ready, ready-with-warnings or blocked.
 
-    Every check is run, also after one has failed. The sandbox check runs a known-good and a known-bad program through
-    the pool that the reward itself uses. Exit code 0 ready, 1 not ready.
+    GPU and driver, the training interpreter and its packages, memory, disk, ports, model and rows are looked at, and
+    the rewards and the sandbox tried. Every check is run, also after one has failed; nothing is installed or changed.
+    Where the brief's `hardware` is another machine, what concerns its GPU is skipped. Exit code 0 ready, with or
+    without warnings, 1 blocked.
     """
-    report = run(run_dir)
-    mark = {"passed": "fine", "failed": "FAILED", "skipped": "skipped"}
-    lines = [f"preflight: {report.verdict}", ""]
-    lines += [f"  {mark[check.state]:<9}{check.name}: {check.text}" for check in report.checks]
-    lines += ["", f"wrote: {run_dir / 'env-report.json'}", f"next: {report.next_action}"]
-    console.finish(lines, facts_of(report, run_dir), as_json=as_json)
-    return EXIT_DONE if report.verdict == "ready" else EXIT_NO
+    report = run(run_dir, python=python)
+    console.finish(lines_of(report, run_dir), facts_of(report, run_dir), as_json=as_json)
+    return EXIT_NO if report.verdict == "blocked" else EXIT_DONE
 
 
-def run(run_dir: Path) -> Any:
+def run(run_dir: Path, *, python: str | None = None) -> Any:
     """Run every check, write env-report.json and return the report."""
     import contextlib
-    import platform
+    import dataclasses
     import sys
 
     from llm_finetuning import artifact, brief
+    from llm_finetuning.machine import checks as machine_checks
     from llm_finetuning.stages import preflight as stage
 
     loaded = brief.load(run_dir)
+    facts, needs = look(loaded, python)
+    checks = machine_checks.run(facts, needs)
     with contextlib.redirect_stdout(sys.stderr):  # a reward that prints must not spoil --json
-        checks = [check for name, look in CHECKS.items() for check in look(loaded, name)]
-    report = stage.judge(checks, ready_action=artifact.shell_line("status", run_dir))
+        checks += [check for name, tried in TRIALS.items() for check in tried(loaded, name)]
+    report = stage.judge(checks, dataclasses.asdict(facts), ready_action=artifact.shell_line("status", run_dir))
     path = loaded.run_dir / "env-report.json"
-    machine = {"system": platform.system(), "kernel": platform.release(), "python": platform.python_version()}
-    artifact.write_json(path, artifact.header_for(path, parents_of(loaded), machine), report)
+    settings = {"system": facts.system, "kernel": facts.release, "python": python}
+    artifact.write_json(path, artifact.header_for(path, parents_of(loaded), settings), report)
     return report
+
+
+def look(loaded: "LoadedBrief", python: str | None) -> "tuple[Facts, Needs]":
+    """Read this machine, and what the run asks of it."""
+    import dataclasses
+
+    from llm_finetuning.machine import driver, needs, reading
+
+    found = driver.read()
+    asked = needs.of(loaded, found[1], broken_driver=found[0].fault is not None)
+    plan, why = _planned(loaded)
+    asked = dataclasses.replace(asked, plan=plan, plan_fault=why)
+    interpreter = reading.asked(python or loaded.brief.environment, devices=asked.on_gpu and bool(found[1]))
+    return reading.read(loaded, interpreter, found, asked.ports), asked
 
 
 def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
     """Return what `env-report.json` depends on besides the machine."""
-    from llm_finetuning import lineage
+    from llm_finetuning import artifact, lineage
+    from llm_finetuning.brief import FILE_NAME
 
-    return lineage.brief_part(loaded, "dataset", "rewards")
+    given = {name: loaded.brief.training.get(name) for name in MACHINE_OPTIONS}
+    return {
+        **lineage.brief_part(loaded, "method", "model", "dataset", "rewards", "hardware", "environment"),
+        f"options of {FILE_NAME} that decide what a run asks of a machine": artifact.digest_value(given),
+    }
+
+
+def lines_of(report: Any, run_dir: Path) -> list[str]:
+    """Return the report as text: what is to be done stands under its check, and what was skipped comes last."""
+    lines = [f"preflight: {report.verdict}", ""]
+    skipped: dict[str, list[str]] = {}
+    for check in report.checks:
+        if check.state == "skipped":
+            skipped.setdefault(check.text, []).append(check.name)
+            continue
+        lines.append(f"  {MARKS[check.state]:<9}{check.name}: {check.text}")
+        if check.next_action:
+            lines.append(f"  {'':<9}  -> {check.next_action}")
+    lines += [f"  {MARKS['skipped']:<9}{', '.join(names)}: {why}" for why, names in skipped.items()]
+    return [*lines, "", f"wrote: {run_dir / 'env-report.json'}", f"next: {report.next_action}"]
 
 
 def facts_of(report: Any, run_dir: Path) -> dict[str, Any]:
@@ -64,6 +124,29 @@ def facts_of(report: Any, run_dir: Path) -> dict[str, Any]:
     import dataclasses
 
     return {**dataclasses.asdict(report), "wrote": str(run_dir / "env-report.json")}
+
+
+def _planned(loaded: "LoadedBrief") -> "tuple[Planned | None, str | None]":
+    """Return what a current plan.json says of the device, or why there is nothing to hold the memory against."""
+    from llm_finetuning import artifact
+    from llm_finetuning.commands import plan
+    from llm_finetuning.machine.needs import Planned
+    from llm_finetuning.types import Plan
+
+    written = loaded.run_dir / "plan.json"
+    if not written.exists():
+        return None, f"no plan.json yet; `{artifact.shell_line('plan', loaded.run_dir)}` writes it"
+    try:
+        found = artifact.read_json(written, Plan)
+        artifact.check_parents(written, found.header, plan.parents_of(loaded))
+    except Refusal as refusal:
+        return None, refusal.lines[0]
+    (record,) = found.records
+    if record.needs is None:
+        return None, f"the plan knows no need: {record.reason}"
+    remedy = record.remedy["words"] if record.remedy else None
+    needs = record.needs
+    return Planned(gib=needs["gib"], low=needs["low"], high=needs["high"], remedy=remedy), None
 
 
 def _rewards(loaded: "LoadedBrief", name: str) -> "list[Check]":
@@ -131,8 +214,8 @@ def _tried(name: str, reward_options: Mapping[str, Any]) -> "Check":
     return Check(name=name, state="failed", text=words, next_action=f"do not train: the sandbox misjudges ({words})")
 
 
-CHECKS: Mapping[str, "Callable[[LoadedBrief, str], list[Check]]"] = {
+TRIALS: Mapping[str, "Callable[[LoadedBrief, str], list[Check]]"] = {
     "rewards": _rewards,
     "sandbox": _sandbox,
 }
-"""Every check, in the order of the report; each says for itself when it has nothing to look at."""
+"""What is tried with the run's own rewards, after the checks of `machine.checks`."""

@@ -36,7 +36,7 @@ def run(run_dir: Path) -> dict[str, Any]:
     next_command = None
     method = _method(run_dir)
     for stage in STAGES:
-        if stage.verb in OF_REWARDS and method not in (None, "grpo"):
+        if stage.verb in (*OF_REWARDS, "diagnose") and method not in (None, "grpo"):
             continue
         state, detail = _state(run_dir, stage.writes)
         rows.append({"file": stage.writes, "state": state, "detail": detail})
@@ -74,7 +74,7 @@ def _method(run_dir: Path) -> str | None:
 
 def _goes_on(verb: str, state: str, run_dir: Path) -> bool:
     """Tell whether the road goes on without this verb; what an audit found is the gate's to weigh after sampling."""
-    return verb in ("plan", "preflight", "build", "evaluate") or (
+    return verb in ("plan", "preflight", "build", "diagnose", "evaluate") or (
         (verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists()
     )
 
@@ -175,6 +175,16 @@ def _plan(run_dir: Path) -> tuple[str, str]:
     return "done", f"{found.records[0].verdict}: {found.records[0].reason}"
 
 
+def _diagnosis(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import artifact, brief
+    from llm_finetuning.commands import diagnose
+    from llm_finetuning.diagnosis.record import Diagnosis
+
+    found = artifact.read_json(run_dir / "diagnosis.json", Diagnosis)
+    artifact.check_parents(found.path, found.header, diagnose.parents_of(brief.load(run_dir)))
+    return "done", f"{found.records[0].verdict.replace('_', ' ')}: {found.records[0].text}"
+
+
 def _evaluations(run_dir: Path) -> tuple[str, str]:
     """Return each evaluation with its pass@1, and those that a kill left unfinished."""
     from llm_finetuning import artifact, pipeline
@@ -214,6 +224,7 @@ _CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
     "plan.json": _plan,
     "env-report.json": _env_report,
     "train/build.json": _build,
+    "diagnosis.json": _diagnosis,
 }
 
 
@@ -231,7 +242,7 @@ def _after_gate(run_dir: Path, method: str | None) -> str:
     if _state(run_dir, "env-report.json")[0] != "done":
         return artifact.shell_line("preflight", run_dir)
     machine = artifact.read_json(run_dir / "env-report.json", EnvReport).records[0]
-    return machine.next_action if machine.verdict != "ready" else _after_preflight(run_dir)
+    return machine.next_action if machine.verdict == "blocked" else _after_preflight(run_dir)
 
 
 def _after_preflight(run_dir: Path) -> str:
@@ -245,4 +256,12 @@ def _after_preflight(run_dir: Path) -> str:
     if _state(run_dir, "train/build.json")[0] not in ("done", "demo"):
         return artifact.shell_line("build", run_dir)
     ended = training.outcome()
+    if ended and ended["state"] == "finished" and _method(run_dir) == "grpo" and _diagnose_first(run_dir):
+        return artifact.shell_line("diagnose", run_dir)
     return after(run_dir, ended) if ended else artifact.shell_line("train", run_dir)
+
+
+def _diagnose_first(run_dir: Path) -> bool:
+    """Tell whether a log of the training is there that nobody has diagnosed yet."""
+    there = (run_dir / "train" / "logs" / "progress.jsonl").exists()
+    return there and _state(run_dir, "diagnosis.json")[0] != "done"

@@ -12,6 +12,8 @@ What no source at hand says is None, not a guess. Read on 30 November 2026.
 | hmc | hmc-tech.com, tables with accumulation in 32 bits told apart |
 | ao | pytorch/ao pull request 4002: bus width and clock asked of the driver |
 | hub | huggingface.co/hardware |
+| prof | github.com/citsjtu2020/LLM-Prof, hardware_spec.md |
+| llmperf | llmperf.net, its page on the RTX A6000 after Microway and PNY |
 | spark | public reports of DGX Spark owners, beside NVIDIA's 273 GB/s: vllm issue 56830, unsloth pull request 10704 |
 """
 
@@ -34,6 +36,7 @@ class Card:
     memory_gib: float  # as CUDA reports it, which is less than the name on the box
     bandwidth_gb_s: float | None = None
     bf16_tflops: float | None = None  # dense, accumulated in 32 bits; None where there is none, or no source
+    fp16_tflops: float | None = None  # likewise, of cards without bfloat16
     capability: tuple[int, int] | None = None
     source: str = ""
     unified: bool = False  # the host's memory and the GPU's are one
@@ -46,9 +49,30 @@ class Card:
 
 
 _TABLE = (
-    Card(name="t4", memory_gib=14.56, bandwidth_gb_s=300, capability=(7, 5), source="oom, specs"),
-    Card(name="v100", memory_gib=15.75, bandwidth_gb_s=900, capability=(7, 0), source="oom, specs"),
-    Card(name="v100-32", memory_gib=31.73, bandwidth_gb_s=900, capability=(7, 0), source="oom, specs"),
+    Card(
+        name="t4",
+        memory_gib=14.56,
+        bandwidth_gb_s=300,
+        fp16_tflops=65,
+        capability=(7, 5),
+        source="oom, specs, lightning",
+    ),
+    Card(
+        name="v100",
+        memory_gib=15.75,
+        bandwidth_gb_s=900,
+        fp16_tflops=125,
+        capability=(7, 0),
+        source="oom, specs, lightning; the rate is the SXM card's",
+    ),
+    Card(
+        name="v100-32",
+        memory_gib=31.73,
+        bandwidth_gb_s=900,
+        fp16_tflops=125,
+        capability=(7, 0),
+        source="oom, specs, lightning; the rate is the SXM card's",
+    ),
     Card(
         name="a10",
         memory_gib=22.05,
@@ -84,7 +108,14 @@ _TABLE = (
         capability=(12, 0),
         source="oom; spheron.network's datasheet, whose 838 is sparse with 16-bit accumulation: a quarter; nvidia",
     ),
-    Card(name="a6000", memory_gib=47.4, capability=(8, 6), source="oom, nvidia"),
+    Card(
+        name="a6000",
+        memory_gib=47.4,
+        bandwidth_gb_s=768,
+        bf16_tflops=154.8,
+        capability=(8, 6),
+        source="oom, nvidia, llmperf",
+    ),
     Card(
         name="l40",
         memory_gib=44.4,
@@ -101,7 +132,14 @@ _TABLE = (
         capability=(8, 9),
         source="oom, specs, book, nvidia",
     ),
-    Card(name="rtxpro6000", memory_gib=94.97, capability=(12, 0), source="oom, nvidia"),
+    Card(
+        name="rtxpro6000",
+        memory_gib=94.97,
+        bandwidth_gb_s=1792,
+        bf16_tflops=503.8,
+        capability=(12, 0),
+        source="oom, nvidia, hmc; bandwidth: github.com/lijun99/GPU-Resources",
+    ),
     Card(
         name="a100-40",
         memory_gib=39.38,
@@ -126,7 +164,14 @@ _TABLE = (
         capability=(9, 0),
         source="oom, lightning, book, nvidia; SXM",
     ),
-    Card(name="h20", memory_gib=95.1, bf16_tflops=148, source="public training logs, hub"),
+    Card(
+        name="h20",
+        memory_gib=95.1,
+        bandwidth_gb_s=4000,
+        bf16_tflops=148,
+        capability=(9, 0),
+        source="public training logs, hub; bandwidth: prof",
+    ),
     Card(
         name="h200",
         memory_gib=139.8,
