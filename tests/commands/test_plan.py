@@ -19,6 +19,7 @@ from planned_runs import write
 Finetune = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).resolve().parents[2]
 CPU_S = 1.0
+SHARE = "vllm_gpu_memory_utilization"
 TOO_LARGE = {"adapter": "lora", "vllm_gpu_memory_utilization": 0.6, "per_device_train_batch_size": 8}
 
 
@@ -79,7 +80,8 @@ def test_what_is_not_known_is_exit_3(tmp_path: Path, finetune: Finetune, what: s
 
 def test_memory_that_is_stated(tmp_path: Path, finetune: Finetune) -> None:
     """Less free memory than the card has decides; on a Spark the host's own needs come off the same pool (B63)."""
-    run = write(tmp_path / "card", model="Qwen2.5-1.5B", training={"adapter": "lora"})
+    training = {"adapter": "lora", "vllm_gpu_memory_utilization": 0.3}
+    run = write(tmp_path / "card", model="Qwen2.5-1.5B", training=training)
     assert finetune("plan", run)[0] == 0
     assert finetune("plan", run, "--available", "20")[0] == 1
     training = {"adapter": "lora", "vllm_gpu_memory_utilization": 0.6}
@@ -90,13 +92,43 @@ def test_memory_that_is_stated(tmp_path: Path, finetune: Finetune) -> None:
     assert "97.0 GiB available as stated, less 12.0 for the host and 64.0 for shared memory" in out
 
 
+def test_the_share_of_vllm_is_derived(tmp_path: Path, finetune: Finetune) -> None:
+    """Left open, it holds what the rollout needs and leaves what training needs; build writes what plan showed."""
+
+    def built(run: Path) -> tuple[float, str]:
+        loaded = brief.load(run)
+        machine = shapes.machine_of(loaded.brief.hardware)
+        option = plan.fitted(loaded, config_for(loaded, machine, 1000), machine, None)[0].trainer[SHARE]
+        return option.value, option.source
+
+    def shown(run: Path, *options: str) -> tuple[int, float]:
+        code, out, _ = finetune("plan", run, "--json", *options)
+        return code, json.loads(out)["engine"]["utilization"]
+
+    roomy = write(tmp_path / "roomy", model="Qwen3-0.6B", hardware="h200")
+    assert built(roomy) == (0.3, "recipe")
+    large = write(tmp_path / "large", model="Qwen3-8B", hardware="l40s", training={"adapter": "lora"})
+    share, source = built(large)
+    assert share > 0.34  # 15.3 GiB of weights alone do not fit into the recipe's share of 44.4
+    assert source == "machine"
+    assert shown(large)[1] == share
+    small = write(tmp_path / "small", model="Qwen2.5-1.5B", training={"adapter": "lora"})
+    assert shown(small) == (0, 0.3)
+    code, share = shown(small, "--available", "20")
+    assert code == 0
+    assert share < 20 / 79.18
+    assert built(small) == (share, "machine")
+    stated = write(tmp_path / "stated", model="Qwen3-0.6B", hardware="h200", training={SHARE: 0.2})
+    assert built(stated) == (0.2, "brief")
+
+
 def test_build_says_the_verdict_and_refuses_the_impossible(tmp_path: Path) -> None:
     """What fits or is not known is a note; where not even the lowest need fits, building stops with the change."""
 
     def said(run: Path) -> str:
         loaded = brief.load(run)
         machine = shapes.machine_of(loaded.brief.hardware)
-        return plan.verdict_of(loaded, config_for(loaded, machine, 1000), machine, None)
+        return plan.fitted(loaded, config_for(loaded, machine, 1000), machine, None)[1]
 
     small = write(tmp_path / "a", model="Qwen2.5-1.5B", training={"adapter": "lora"})
     assert said(small).startswith("memory: fits: ")

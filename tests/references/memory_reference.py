@@ -15,8 +15,9 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 import planned_runs  # noqa: E402  found through the path above
 from llm_finetuning.planning import hardware  # noqa: E402  likewise
-from llm_finetuning.sizing import remedies  # noqa: E402  likewise
+from llm_finetuning.sizing import duration, remedies  # noqa: E402  likewise
 from llm_finetuning.sizing.forecast import Forecast, forecast  # noqa: E402  likewise
+from llm_finetuning.sizing.observed import Observed  # noqa: E402  likewise
 
 PAGE = ROOT / "skills" / "grpo-rlvr-training" / "references" / "grpo-memory.md"
 
@@ -24,6 +25,7 @@ MODELS = ("Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-4B", "Qwen3-8B", "Qwen3-14B", "Qwen
 MACHINES = ("rtx4090", "l40s", "a100", "h100", "h200", "dgx-spark")
 ADAPTERS: Mapping[str, dict[str, Any]] = {"all weights": {}, "LoRA": {"adapter": "lora"}, "QLoRA": {"adapter": "qlora"}}
 PROMPT, CAP = 512, 1024  # tokens
+TIMED = ("rtx4090", "h100", "dgx-spark")
 MARKS = {"fits": "", "tight": " tight", "does not fit": " **no**"}
 HALF = {"model_init_kwargs": {"dtype": "bfloat16"}}
 
@@ -52,6 +54,7 @@ def page() -> str:
         sleep(),
         states(),
         lengths(),
+        times(),
         spark(),
     ]
     return "\n".join(part.rstrip() + "\n" for part in parts)
@@ -198,6 +201,34 @@ def lengths() -> str:
     return "\n".join(lines)
 
 
+def times() -> str:
+    """Say how long one step takes, and of what."""
+    lines = [
+        "## Time of a step",
+        "",
+        _prose(
+            f"""Seconds of one optimizer step with LoRA, and what bounds its longest phase: {PROMPT} tokens of prompt,
+            completions half as long as the cap in the mean, no time for rewards. To within a factor of 2:
+            `finetune plan RUN` takes lengths and rewards of your samples, and `--calibrate` measures the machine."""
+        ),
+        "",
+        *_head(["model", *TIMED]),
+    ]
+    lines += [_row([model, *(_step(model, name) for name in TIMED)]) for model in MODELS[:4]]
+    return "\n".join(lines)
+
+
+def _step(model: str, name: str) -> str:
+    with tempfile.TemporaryDirectory() as made:
+        loaded, where = _situated(Path(made), model, name, CAP, ADAPTERS["LoRA"])
+        now = forecast(loaded, where)
+        if now.verdict == "does not fit":
+            return "does not fit"
+        seen = Observed(prompt=float(PROMPT))
+        found = duration.timed(now, where.model, seen, duration.rates_for(where.machine)).duration
+    return f"{found.step[0]:.0f}; {found.bottleneck}"
+
+
 def spark() -> str:
     """Say what is different where host and GPU share one memory."""
     card = hardware.CARDS["dgx-spark"]
@@ -207,9 +238,8 @@ def spark() -> str:
         {floor:.0f} GiB for the host, since an allocation too many hangs the machine instead of failing; say with
         `--host` what shared memory and data workers take. Sleep mode is off by default there: users saw it crash at
         wake-up. Its {card.bandwidth_gb_s:g} GB/s are a {_ratio(card):.0f}th of an H100's, and a rollout reads all
-        weights for every token: prefer models up to 4B, or QLoRA with 4-bit weights in vLLM, and many completions at
-        once. Remedies for its memory and heat beyond the plan belong to the `dgx-spark-ops` plugin, where it is
-        installed."""
+        weights for every token: prefer models up to 4B, and many completions at once. Remedies for its memory and heat
+        beyond the plan belong to the `dgx-spark-ops` plugin, where it is installed."""
     return "\n".join(["## DGX Spark", "", _prose(words)])
 
 

@@ -61,7 +61,7 @@ def run(run_dir: Path, *, python: str | None = None, check: bool | None = None, 
     machine = shapes.machine_of(loaded.brief.hardware)
     config = recipes.config_for(loaded, machine, len(lines), measured=measured)
     _check_lengths(loaded, config, measured.longest_prompt)
-    memory = plan.verdict_of(loaded, config, machine, measured.longest_prompt)
+    config, memory = plan.fitted(loaded, config, machine, measured.longest_prompt)
     checked = [*_audit_notes(loaded), *_checked(loaded, config, python, check=check), memory]
     launch = launch_files.files_for(config)
     with placement.draft(loaded.run_dir) as folder:

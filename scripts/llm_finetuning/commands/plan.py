@@ -101,27 +101,47 @@ def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
     }
 
 
-def verdict_of(loaded: "LoadedBrief", config: "RunConfig", machine: "Machine", longest_prompt: int | None) -> str:
-    """Return the verdict on a config that is about to be built, in one line; refuses one that cannot fit.
+def fitted(
+    loaded: "LoadedBrief", config: "RunConfig", machine: "Machine", longest_prompt: int | None
+) -> "tuple[RunConfig, str]":
+    """Return a config that is about to be built with vLLM's share of the card derived, and the verdict on it in a line.
 
-    It cannot where not even the lowest likely need fits: what is merely likely not to fit is a note.
+    The memory that was stated to a current plan counts here too. Refuses one that cannot fit, where not even the lowest
+    likely need does: what is merely likely not to fit is a note.
     """
     from llm_finetuning.sizing import forecast, remedies, situation
     from llm_finetuning.sizing.unknown import Unknown
 
     try:
-        where = situation.situation_of(loaded, machine, longest_prompt=longest_prompt)
+        where = situation.situation_of(loaded, machine, longest_prompt=longest_prompt, **_stated(loaded))
+        config = forecast.with_share(config, where, machine)
         now = forecast.of_config(config, where, machine)
     except Unknown as unknown:
-        return f"memory not planned: {unknown}"
+        return config, f"memory not planned: {unknown}"
     words = f"memory: {now.verdict}: {_reason(now)}"
     if now.verdict != "does not fit":
-        return words
+        return config, words
     found = remedies.search(loaded, where, now).found
     mend = f"write {remedies.words_of(found.change)}" if found else "take a smaller model or more memory"
     if now.is_impossible and machine.gpus:
         raise Refusal(f"{loaded.run_dir / 'brief.yaml'}: {_reason(now)}; {mend}; `finetune plan` shows every part")
-    return f"{words}; {mend}"
+    return config, f"{words}; {mend}"
+
+
+def _stated(loaded: "LoadedBrief") -> dict[str, Any]:
+    """Return the memory that a person stated to a plan of what is there now."""
+    from llm_finetuning import artifact
+    from llm_finetuning.types import Plan
+
+    path = loaded.run_dir / "plan.json"
+    if not path.exists():
+        return {}
+    try:
+        header = artifact.read_json(path, Plan).header
+        artifact.check_parents(path, header, parents_of(loaded))
+    except Refusal:
+        return {}
+    return {name: header.settings[name] for name in ("available_gib", "host_gib") if name in header.settings}
 
 
 def _planned(

@@ -11,10 +11,12 @@ from llm_finetuning.planning.job import GIB, Job, Rollout
 from llm_finetuning.planning.memory import Memory, Verdict
 from llm_finetuning.planning.rollout import Pool
 from llm_finetuning.planning.shapes import Architecture
-from llm_finetuning.recipes.config import Machine, Measured, RunConfig
+from llm_finetuning.recipes.config import Machine, Measured, Option, RunConfig
 from llm_finetuning.sizing.devices import Device
 from llm_finetuning.sizing.run_job import RunJob, job_of
 
+SHARE = "vllm_gpu_memory_utilization"
+MOST_SHARE = 0.95
 ROWS = 1 << 20  # how many rows there are decides nothing of a run's memory
 
 
@@ -85,7 +87,7 @@ def forecast(loaded: LoadedBrief, situation: Situation) -> Forecast:
     machine = situation.machine
     found = Measured(longest_prompt=situation.longest_prompt)
     config = recipes.config_for(loaded, machine, ROWS, measured=found)
-    return of_config(config, situation, machine)
+    return of_config(with_share(config, situation, machine), situation, machine)
 
 
 def of_config(config: RunConfig, situation: Situation, machine: Machine) -> Forecast:
@@ -113,6 +115,46 @@ def of_config(config: RunConfig, situation: Situation, machine: Machine) -> Fore
         share=share,
         server=server,
     )
+
+
+def with_share(config: RunConfig, situation: Situation, machine: Machine) -> RunConfig:
+    """Return the config with the share of the card that a colocated vLLM gets, where the brief leaves it open.
+
+    It is the recipe's or, where that is more, the one that holds all completions of a generation at once. Where the run
+    does not fit with it, the largest of those below with which it does, down to the least with which vLLM starts; where
+    none of them helps, the recipe's stays.
+
+    Raises:
+        Unknown: The run has a setting whose memory is not known.
+    """
+    option = config.trainer.get(SHARE)
+    if option is None or option.source != "recipe":
+        return config
+    now = of_config(config, situation, machine)
+    if now.share is None or now.memory.pool is None:
+        return config
+    tried = {option.value, now.share.ample, now.share.least}
+    changed = {
+        share: _with(config, share, _why(share, now))
+        for share in sorted(tried, reverse=True)
+        if now.share.least <= share <= MOST_SHARE
+    }
+    verdicts = {share: of_config(found, situation, machine).verdict for share, found in changed.items()}
+    for wanted in ("fits", "tight"):
+        for share, verdict in verdicts.items():
+            if verdict == wanted:
+                return config if share == option.value else changed[share]
+    return config
+
+
+def _with(config: RunConfig, share: float, why: str) -> RunConfig:
+    return replace(config, trainer={**config.trainer, SHARE: Option(share, "machine", why)})
+
+
+def _why(share: float, now: Forecast) -> str:
+    if now.share is not None and share >= now.share.ample:
+        return f"holds all completions of a generation on {now.device.name} at once"
+    return f"vLLM starts with it on {now.device.name} and the run fits; completions wait for each other"
 
 
 def share_of(model: Architecture, job: Job, served: Rollout, pool: Pool, total_gib: float) -> Share:
