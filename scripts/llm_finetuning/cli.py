@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import click
 
 VERBS: Mapping[str, tuple[str, str]] = {  # help lives here, so that --help imports no command
+    "route": ("llm_finetuning.commands.route", "Choose a method, or the way out of training"),
     "new": ("llm_finetuning.commands.new", "Write a commented brief for a method"),
     "audit": ("llm_finetuning.commands.audit", "Find the data set's faults before sampling"),
     "sample": ("llm_finetuning.commands.sample", "Sample completions of the base model"),
@@ -25,6 +26,8 @@ VERBS: Mapping[str, tuple[str, str]] = {  # help lives here, so that --help impo
     "preflight": ("llm_finetuning.commands.preflight", "Try on this machine what training needs"),
     "build": ("llm_finetuning.commands.build", "Write a folder that trains this run anywhere"),
     "train": ("llm_finetuning.commands.train", "Start the built run in the background, or stop it"),
+    "watch": ("llm_finetuning.commands.watch", "Show a run while it trains, with alarms"),
+    "diagnose": ("llm_finetuning.commands.diagnose", "Say what a training log shows"),
     "evaluate": ("llm_finetuning.commands.evaluate", "Measure a model on the held-out rows"),
     "compare": ("llm_finetuning.commands.compare", "Compare two evaluations row by row"),
     "status": ("llm_finetuning.commands.status", "Show where a run stands and the next command"),

@@ -30,9 +30,15 @@ STAGES: tuple[Stage, ...] = (
         writes="gate.json",
         schema="gate/1",
     ),
-    Stage(verb="plan", reads=("brief.yaml", "audit.json"), writes="plan.json", schema="plan/1"),
-    Stage(verb="preflight", reads=("brief.yaml",), writes="env-report.json", schema="env-report/1"),
+    Stage(
+        verb="plan",
+        reads=("brief.yaml", "audit.json", "samples.jsonl", "scores.jsonl"),
+        writes="plan.json",
+        schema="plan/1",
+    ),
+    Stage(verb="preflight", reads=("brief.yaml", "plan.json"), writes="env-report.json", schema="env-report/1"),
     Stage(verb="build", reads=("brief.yaml", "gate.json"), writes="train/build.json", schema="build/1"),
+    Stage(verb="diagnose", reads=("train/build.json",), writes="diagnosis.json", schema="diagnosis/1"),
     Stage(verb="evaluate", reads=("brief.yaml",), writes="eval/NAME.json", schema="evaluation/1"),
 )
 

@@ -44,7 +44,7 @@ def test_odd_names_are_quoted(tmp_path: Path, finetune: Finetune) -> None:
     ("arguments", "words"),
     [
         (["scroe", "x"], "no verb `scroe`; did you mean `score`?"),
-        (["xyzzy"], "no verb `xyzzy`; known are new, audit, sample"),
+        (["xyzzy"], "no verb `xyzzy`; known are route, new, audit"),
         (["score"], "Missing argument 'RUN_DIR'"),
         (["score", "x", "--jsn"], "No such option"),
         (["gate", "not-there"], "no such run directory; make one with `finetune new"),

@@ -1,0 +1,194 @@
+"""`finetune diagnose` as a person calls it: on a log, an output folder and a run directory."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import built_runs
+import stub_interpreter
+import weights
+from llm_finetuning import artifact, brief
+from llm_finetuning.diagnosis.record import Diagnosis
+
+Finetune = Callable[..., tuple[int, str, str]]
+
+
+def rows(reward: Any, **more: Any) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    noisy = np.asarray(reward) + 0.03 * rng.standard_normal(len(reward))
+    return [
+        {"step": at + 1, "loss": 0.1, "grad_norm": 0.5, "kl": 0.01, "reward": float(value), "entropy": 0.6}
+        | {name: float(values[at]) for name, values in more.items()}
+        for at, value in enumerate(noisy)
+    ]
+
+
+def write_state(folder: Path, listed: list[dict[str, Any]]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "trainer_state.json"
+    path.write_text(json.dumps({"global_step": len(listed), "log_history": listed}), "utf-8")
+    return path
+
+
+RISING = np.linspace(0.3, 0.8, 100)
+FLAT = np.full(100, 0.5)
+HACKED = {"rewards/correct/mean": np.linspace(0.6, 0.1, 100), "rewards/polite/mean": np.linspace(0.1, 1.0, 100)}
+
+
+@pytest.mark.parametrize(
+    ("listed", "code", "verdict"),
+    [
+        (rows(RISING), 0, "healthy (no failure mode"),
+        (rows(RISING, **HACKED), 1, "proxy only (failure mode from step"),
+        (rows(FLAT), 3, "inconclusive (undecided"),
+        (rows(RISING)[:6], 3, "too short (undecided"),
+    ],
+    ids=["healthy", "failure", "inconclusive", "short"],
+)
+def test_the_exit_code_is_the_answer(
+    listed: list[dict[str, Any]], code: int, verdict: str, tmp_path: Path, finetune: Finetune
+) -> None:
+    """0 healthy, 1 a failure mode, 3 undecided; outside a run directory nothing is written."""
+    path = write_state(tmp_path / "out", listed)
+    before = sorted(tmp_path.rglob("*"))
+    for place in (path, path.parent):
+        ended, out, _ = finetune("diagnose", place)
+        assert ended == code
+        assert f"verdict: {verdict}" in out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_text_has_verdict_evidence_advice_and_limits(tmp_path: Path, finetune: Finetune) -> None:
+    """And the smallest change with what is undecided."""
+    out = finetune("diagnose", write_state(tmp_path, rows(FLAT)))[1]
+    for words in (
+        "verdict: ",
+        "advice: keep plain GRPO",
+        "would confirm: ",
+        "smallest change",
+        "excluded: ",
+        "not in the log",
+    ):
+        assert words in out
+    hacked = finetune("diagnose", write_state(tmp_path, rows(RISING, **HACKED)))[1]
+    assert "polite rises 0.1 -> 0.777 while correct falls 0.6 -> 0.224" in hacked
+    assert "smallest change" not in hacked
+
+
+def test_the_record_is_one_json_object(tmp_path: Path, finetune: Finetune) -> None:
+    """The same in --out as on standard output."""
+    path = write_state(tmp_path, rows(RISING))
+    code, out, _ = finetune("diagnose", path, "--json", "--out", tmp_path / "record.json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["advice"] == {
+        "change": "keep plain GRPO",
+        "because": facts["advice"]["because"],
+        "options": {},
+        "variant": None,
+        "carries": "",
+    }
+    assert json.loads((tmp_path / "record.json").read_text("utf-8")) == facts
+
+
+def test_what_the_caller_knows_decides_the_advice(tmp_path: Path, finetune: Finetune) -> None:
+    """Options in TRL's spelling, numbers in any of their forms, and whether the model has experts."""
+    spent = rows(FLAT)
+    for at, row in enumerate(spent):
+        row["entropy"] = 0.9 * np.exp(-at / 15) + 0.001
+    path = write_state(tmp_path, spent)
+    given = ["--option", "gradient_accumulation_steps=4", "--option", "learning_rate=1e-6"]
+    facts = json.loads(finetune("diagnose", path, "--json", *given)[1])
+    assert facts["verdict"] == "entropy_collapse"
+    assert facts["advice"]["options"]["steps_per_generation"] == 16
+    assert facts["options"]["learning_rate"] == 1e-6
+    gap = {"sampling/sampling_logp_difference/mean": np.linspace(0.002, 0.2, 100)}
+    path = write_state(tmp_path, rows(FLAT, **gap))
+    assert "importance_sampling_level='sequence'" in finetune("diagnose", path, "--moe")[1]
+    assert "importance_sampling_level" not in finetune("diagnose", path, "--dense")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--option", "learnig_rate=1"], "did you mean `learning_rate`?"),
+        (["--option", "beta"], "write KEY=VALUE"),
+        (["--option", "beta=[1"], "the value cannot be read"),
+        (["--goal", "corect"], "did you mean `correct`?"),
+    ],
+    ids=["misspelt", "no value", "broken value", "goal"],
+)
+def test_bad_input_is_one_line(arguments: list[str], words: str, tmp_path: Path, finetune: Finetune) -> None:
+    """Exit 2, what and how to mend it."""
+    code, _, err = finetune("diagnose", write_state(tmp_path, rows(RISING, **HACKED)), *arguments)
+    assert code == 2
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_what_is_not_there(tmp_path: Path, finetune: Finetune) -> None:
+    """Exit 2 for a path that is not there, and for a folder that holds no log."""
+    code, _, err = finetune("diagnose", tmp_path / "nowhere")
+    assert code == 2
+    assert "no such file or folder" in err
+    assert finetune("diagnose", tmp_path)[0] == 2
+
+
+def test_texts_cannot_write_to_a_terminal(tmp_path: Path, finetune: Finetune) -> None:
+    """A component's name is the user's, and shown."""
+    named = {
+        "rewards/\x1b[2Jcorrect/mean": HACKED["rewards/correct/mean"],
+        "rewards/b/mean": HACKED["rewards/polite/mean"],
+    }
+    assert "\x1b" not in finetune("diagnose", write_state(tmp_path, rows(RISING, **named)))[1]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built run whose training has left its log."""
+    folder = built_runs.write_opened(tmp_path_factory.mktemp("trained"))
+    weights.write(Path(brief.load(folder).model_source()))
+    built_runs.build_unchecked(folder)
+    write_progress(folder, rows(RISING))
+    return folder
+
+
+def write_progress(folder: Path, listed: list[dict[str, Any]]) -> None:
+    """Lines as guards/progress.py writes them."""
+    path = folder / "train" / "logs" / "progress.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    lines = [
+        {"step": row["step"], "max_steps": 100, "at": 1e9, "metrics": {**row, "rewards/mine/mean": row["reward"]}}
+        for row in listed
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+
+
+def test_a_run_keeps_its_diagnosis(trained: Path, tmp_path: Path, finetune: Finetune) -> None:
+    """diagnosis.json is an artifact that status reads, and that a longer log makes stale."""
+    run = shutil.copytree(trained, tmp_path / "run", symlinks=True)
+    code, out, _ = finetune("diagnose", run)
+    assert code == 0
+    record = artifact.read_json(run / "diagnosis.json", Diagnosis).records[0]
+    assert (record.verdict, record.form) == ("healthy", "run")
+    assert record.options["num_generations"] == 4  # the options are those of the run's config.yaml
+    assert "verdict: healthy" in out
+    assert "diagnosis.json  done        healthy: " in finetune("status", run)[1]
+    write_progress(run, rows(np.linspace(0.3, 0.9, 120)))
+    assert "diagnosis.json  stale" in finetune("status", run)[1]
+
+
+def test_status_proposes_it_after_training(trained: Path, tmp_path: Path, finetune: Finetune) -> None:
+    """Once the training has ended, and until it was done; then comes the evaluation."""
+    run = shutil.copytree(trained, tmp_path / "run", symlinks=True)
+    assert finetune("preflight", run, "--python", stub_interpreter.write(tmp_path / "stub"))[0] == 0
+    ended = {"state": "finished", "reason": "all steps done", "global_step": 100, "exit_code": 0}
+    (run / "train" / "logs" / "outcome.json").write_text(json.dumps(ended), "utf-8")
+    assert finetune("status", run)[1].endswith(f"next: finetune diagnose {run}\n")
+    assert finetune("diagnose", run)[0] == 0
+    assert "next: finetune evaluate" in finetune("status", run)[1]
