@@ -48,7 +48,8 @@ def write(
         *(["rewards: [{use: exact_answer}]"] if method == "grpo" else []),
     ]
     (run / "brief.yaml").write_text("\n".join(lines) + "\n")
-    row = {"prompt": "1+1?", "answer": "2", "chosen": "2", "rejected": "3", "label": True}
+    long = "so many words " * 200  # longer than any `max_length` here, as rows of a real data set may be
+    row = {"prompt": "1+1?", "answer": long, "chosen": long, "rejected": f"{long}no", "label": True}
     (run / "data.jsonl").write_text(json.dumps(row) + "\n")
     return run
 

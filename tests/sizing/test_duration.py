@@ -157,7 +157,7 @@ def test_packed_rows_are_as_long_as_they_may_be(tmp_path: Path) -> None:
     """Without packing half of max_length is taken, with a note; with it all."""
     plain = timed(write(tmp_path, method="sft", model="Qwen2.5-1.5B"))
     packed = timed(write(tmp_path, method="sft", model="Qwen2.5-1.5B", training=PACKED))
-    assert any("half as long as max_length" in note for note in plain.notes)
+    assert any("half as long as the longest" in note for note in plain.notes)
     assert not any("half as long" in note for note in packed.notes)
     assert any("fewer steps" in note for note in packed.notes)
     assert packed.duration.seconds("training") > 1.5 * plain.duration.seconds("training")

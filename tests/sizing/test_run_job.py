@@ -1,5 +1,6 @@
 """A brief's run becomes the planner's job: every setting that memory depends on arrives."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from llm_finetuning.planning.job import Adapter
+from llm_finetuning.sizing.row_lengths import TEMPLATE
 from llm_finetuning.sizing.unknown import Unknown
 from planned_runs import planned, write
 
@@ -134,10 +136,28 @@ def test_what_is_not_counted_is_said(tmp_path: Path) -> None:
     """8-bit weights, and rows whose longest one is not known, have no number; DoRA's share is a note."""
     with pytest.raises(Unknown, match="load_in_8bit"):
         planned(write(tmp_path / "a", training={"adapter": "qlora", "load_in_8bit": True, "use_vllm": False}))
+    unread = write(tmp_path / "b", method="sft", training={"max_length": None})
+    (unread / "data.jsonl").unlink()
     with pytest.raises(Unknown, match="max_length"):
-        planned(write(tmp_path / "b", method="sft", training={"max_length": None}))
+        planned(unread)
     dora = planned(write(tmp_path / "c", training={"adapter": "lora", "use_dora": True}))
     assert any("use_dora" in note for note in dora.notes)
+
+
+@pytest.mark.parametrize("method", ["sft", "dpo", "kto"])
+def test_short_rows_take_less_than_max_length(tmp_path: Path, method: str) -> None:
+    """No row has more tokens than bytes and what a template adds; packed rows are filled up all the same."""
+    run = write(tmp_path / "short", method=method)
+    row = {"prompt": "é" * 100, "answer": "b" * 50, "chosen": "c" * 80, "rejected": "d" * 20, "label": True}
+    (run / "data.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    answer = 80 if method == "dpo" else 50
+    found = planned(run)
+    assert found.job.length == 200 + answer + TEMPLATE
+    assert any("by the bytes of the longest row" in note for note in found.notes)
+    if method == "sft":
+        flash = {"packing": True, "model_init_kwargs": {"attn_implementation": "flash_attention_2"}}
+        packed = planned(write(tmp_path / "packed", method=method, training=flash))
+        assert packed.job.length == packed.config.trainer["max_length"].value
 
 
 def test_shards_need_no_copies_in_sixteen_bits(tmp_path: Path) -> None:

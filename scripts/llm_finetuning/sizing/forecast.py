@@ -29,6 +29,7 @@ class Situation:
     machine: Machine
     device: Device
     longest_prompt: int | None = None
+    longest_row: int | None = None  # a bound, of the methods that train on rows as they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,7 @@ def of_config(config: RunConfig, situation: Situation, machine: Machine) -> Fore
         model,
         checkpoint_dtype=situation.checkpoint_dtype,
         longest_prompt=situation.longest_prompt,
+        longest_row=situation.longest_row,
         server_share=SERVER_MEMORY,
     )
     estimated = memory.estimate(model, run.job, device.total_gib)

@@ -38,6 +38,7 @@ def job_of(
     checkpoint_dtype: str | None,
     longest_prompt: int | None,
     server_share: float,
+    longest_row: int | None = None,
 ) -> RunJob:
     """Return the job of a run.
 
@@ -47,6 +48,7 @@ def job_of(
         checkpoint_dtype: What the weights are stored in, which vLLM takes; bfloat16 where it is not said.
         longest_prompt: In tokens, where the audit counted them.
         server_share: The share of its GPUs that a vLLM server of the run takes.
+        longest_row: A bound in tokens on what the other methods train on, where the rows were at hand.
 
     Raises:
         Unknown: Weights in 8 bits, or rows whose longest one is not known.
@@ -56,7 +58,7 @@ def job_of(
     stored = _dtype(checkpoint_dtype) or "bfloat16"
     options = {name: option.value for name, option in config.trainer.items()}
     tuning = cast("Tuning", config.adapter["kind"] if config.adapter else "full")
-    prompt, completion = _lengths(config, options, longest_prompt)
+    prompt, completion = _lengths(config, options, longest_prompt, longest_row)
     rollout = _rollout(config, options, model, stored)
     job = Job(
         method=config.method,
@@ -86,7 +88,7 @@ def job_of(
     server = None
     if config.shape.engine == "server":
         server = _served(config, options, model, stored, server_share)
-    return RunJob(job, tuple(_notes(config, options, longest_prompt)), server)
+    return RunJob(job, tuple(_notes(config, options, longest_prompt, longest_row)), server)
 
 
 def _dtype(said: Any) -> Dtype | None:
@@ -94,7 +96,9 @@ def _dtype(said: Any) -> Dtype | None:
     return cast("Dtype", said) if said in BYTES else None
 
 
-def _lengths(config: RunConfig, options: Mapping[str, Any], longest_prompt: int | None) -> tuple[int, int]:
+def _lengths(
+    config: RunConfig, options: Mapping[str, Any], longest_prompt: int | None, longest_row: int | None
+) -> tuple[int, int]:
     """Return the longest prompt and completion, tokens; a row of the other methods counts as a completion."""
     if config.method == "grpo":
         window, cap = options.get("vllm_max_model_length"), int(options["max_completion_length"])
@@ -102,11 +106,13 @@ def _lengths(config: RunConfig, options: Mapping[str, Any], longest_prompt: int 
             longest_prompt = min(ASSUMED_PROMPT, window - cap) if window else ASSUMED_PROMPT
         return longest_prompt, cap
     longest = options.get("max_length")
-    if longest is None:
+    if longest is None and longest_row is None:
         raise Unknown(
             "training.max_length: null lets the longest row decide, whose tokens were not counted; write a number"
         )
-    return 0, int(longest)
+    packed = options.get("packing") and longest is not None
+    bounds = [int(bound) for bound in (longest, None if packed else longest_row) if bound is not None]
+    return 0, min(bounds)
 
 
 def _rollout(config: RunConfig, options: Mapping[str, Any], model: Architecture, stored: Dtype) -> Rollout:
@@ -198,14 +204,18 @@ def _has_reference(config: RunConfig, options: Mapping[str, Any]) -> bool:
     return config.method != "grpo" or float(options.get("beta") or 0.0) > 0
 
 
-def _notes(config: RunConfig, options: Mapping[str, Any], longest_prompt: int | None) -> Iterator[str]:
+def _notes(
+    config: RunConfig, options: Mapping[str, Any], longest_prompt: int | None, longest_row: int | None
+) -> Iterator[str]:
     if config.method == "grpo" and longest_prompt is None:
         yield (
             f"no prompt was counted: {ASSUMED_PROMPT} tokens are taken for the longest; `finetune audit` counts them "
             "where the tokenizer is at hand"
         )
     if config.method != "grpo":
-        yield f"rows count with max_length, {options['max_length']} tokens; shorter ones take less"
+        _, longest = _lengths(config, options, longest_prompt, longest_row)
+        by = "max_length" if longest == options["max_length"] else "the bytes of the longest row"
+        yield f"rows count with {longest} tokens, by {by}; shorter ones take less"
     adapter = config.adapter or {}
     for name in ("use_dora", "modules_to_save", "target_parameters"):
         if adapter.get(name):

@@ -1,10 +1,10 @@
-"""All that a run's forecast needs beside its brief: the model's shape, the machine, the longest prompt."""
+"""All that a run's forecast needs beside its brief: the model's shape, the machine, the longest prompt or row."""
 
 from llm_finetuning.brief import LoadedBrief
 from llm_finetuning.planning import architecture
 from llm_finetuning.planning.shapes import UnknownShape
 from llm_finetuning.recipes.config import Machine
-from llm_finetuning.sizing import devices, model_config
+from llm_finetuning.sizing import devices, model_config, row_lengths
 from llm_finetuning.sizing.forecast import Situation
 from llm_finetuning.sizing.model_config import ModelConfig
 from llm_finetuning.sizing.unknown import Unknown
@@ -52,4 +52,5 @@ def situation_of(
         machine=machine,
         device=device,
         longest_prompt=longest_prompt,
+        longest_row=row_lengths.bound(loaded),
     )
