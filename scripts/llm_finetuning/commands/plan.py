@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 EXITS = {"fits": EXIT_DONE, "tight": EXIT_DONE, "does not fit": EXIT_NO, "unknown": EXIT_INSUFFICIENT}
 
 _MEMORY = click.FloatRange(min=0)
-_HOUR, _MINUTE = 3600.0, 60.0
 
 
 @click.command("plan", short_help="Say whether the run fits the machine")
@@ -55,8 +54,10 @@ def command(
     machine is the brief's `hardware`. Where the run does not fit, it says which phase breaks and the smallest change of
     the brief that fits. Exit code 0 fits, 1 does not fit, 3 where card or model are not known.
     """
+    from llm_finetuning.sizing import plan_text
+
     plan = run(run_dir, available_gib=available_gib, host_gib=host_gib, calibrate=calibrate, python=python)
-    console.finish(lines_of(plan, run_dir), facts_of(plan, run_dir), as_json=as_json)
+    console.finish(plan_text.lines_of(plan, run_dir), facts_of(plan, run_dir), as_json=as_json)
     return EXITS[plan.verdict]
 
 
@@ -94,11 +95,23 @@ def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
     except Unknown:
         shape = "absent"
     measured = [loaded.run_dir / name for name in ("audit.json", "samples.jsonl", "scores.jsonl")]
+    rows = {} if loaded.brief.method == "grpo" else _rows_digest(loaded)
     return {
+        **rows,
         **lineage.brief_part(loaded, "method", "model", "sampling", "training", "variant", "hardware"),
         "config.json of the model": shape,
         **{path.name: artifact.digest_file(path) if path.exists() else "absent" for path in measured},
     }
+
+
+def _rows_digest(loaded: "LoadedBrief") -> dict[str, str]:
+    """Return the parent entry of the rows whose lengths bound those of training."""
+    from llm_finetuning import lineage
+
+    try:
+        return lineage.dataset_digest(loaded)
+    except (OSError, Refusal):
+        return {}
 
 
 def fitted(
@@ -315,79 +328,3 @@ def facts_of(plan: Any, run_dir: Path) -> dict[str, Any]:
     import dataclasses
 
     return {**dataclasses.asdict(plan), "wrote": str(run_dir / "plan.json")}
-
-
-def lines_of(plan: Any, run_dir: Path) -> list[str]:
-    """Return the plan as a person reads it in a terminal."""
-    lines = [f"plan: {plan.verdict}: {plan.reason}"]
-    if plan.device:
-        lines += [f"  free: {plan.device['free_gib']:.1f} GiB ({plan.device['words']})", ""]
-    lines += _table(plan.phases)
-    lines += _engine_lines(plan.engine)
-    lines += _time_lines(plan.time)
-    if plan.remedy:
-        lines += ["", _remedy_line(plan)]
-        lines += [f"    {name}: costs {cost}" for name, cost in plan.remedy["costs"].items()]
-    if plan.tried:
-        lines.append("  tried, each with those before it:")
-        lines += [f"    {one['gib']:6.1f} GiB  {one['verdict']:<13}+ {one['added']}" for one in plan.tried]
-    lines += [f"  note: {note}" for note in plan.notes]
-    return [*lines, "", f"wrote: {run_dir / 'plan.json'}", f"next: {plan.next_action}"]
-
-
-def _table(phases: list[dict[str, Any]]) -> list[str]:
-    """Return a row a part and a column a phase, GiB of tensors; then the sums, their intervals, and what breaks."""
-    if not phases:
-        return []
-    names = list(dict.fromkeys(part["name"] for phase in phases for part in phase["parts"]))
-    sizes = [{part["name"]: f"{part['gib']:.1f}" for part in phase["parts"]} for phase in phases]
-    rows = [(name, [column.get(name, "") for column in sizes]) for name in names]
-    rows.append(("all, GiB", [f"{phase['gib']:.1f}" for phase in phases]))
-    rows.append(("from", [f"{phase['low']:.1f}" for phase in phases]))
-    rows.append(("to", [f"{phase['high']:.1f}" for phase in phases]))
-    rows.append(("", ["BREAKS" if phase["breaks"] else "" for phase in phases]))
-    heads = [phase["name"] for phase in phases]
-    table = [("phase", heads), *rows]
-    return [
-        "".join(
-            [f"  {name:<16}", *(f"  {cell:>{max(6, len(head))}}" for cell, head in zip(cells, heads, strict=True))]
-        ).rstrip()
-        for name, cells in table
-        if name or any(cells)
-    ]
-
-
-def _engine_lines(engine: dict[str, Any] | None) -> list[str]:
-    if engine is None:
-        return []
-    said = "" if engine["utilization"] is None else f" is {engine['utilization']:g}:"
-    starts = "" if engine["starts"] is not False else " vLLM does not start with it;"
-    least, ample = engine["least"], engine["ample"]
-    words = f"{least:.2f} holds one sequence of the longest length, {ample:.2f} all that are drawn at once"
-    return [f"  vllm_gpu_memory_utilization{said}{starts} {words}"]
-
-
-def _time_lines(time: dict[str, Any] | None) -> list[str]:
-    """Return a row a phase of an optimizer step, then the step, the run and what holds them up."""
-    if time is None:
-        return []
-    shape = "  {:<18}  {:>9}  {:>9}  {:>9}"
-    lines = ["", shape.format("time of a step", "s", "from", "to")]
-    rows = [*time["phases"], {"name": "all", **time["step"]}]
-    lines += [shape.format(row["name"], *(f"{row[key]:.2f}" for key in ("seconds", "low", "high"))) for row in rows]
-    said = f"  bottleneck: {time['bottleneck']}; {time['rates']['source']}"
-    if time["run"] is None:
-        return [*lines, said]
-    likely, low, high = (_span(time["run"][key]) for key in ("seconds", "low", "high"))
-    return [*lines, f"  {time['steps']} steps: {likely}, from {low} to {high}", said]
-
-
-def _span(seconds: float) -> str:
-    if seconds >= _HOUR:
-        return f"{seconds / _HOUR:.1f} h"
-    return f"{seconds / _MINUTE:.0f} min" if seconds >= _MINUTE else f"{seconds:.0f} s"
-
-
-def _remedy_line(plan: Any) -> str:
-    what = "smallest change that fits" if plan.verdict == "does not fit" else "for room to spare"
-    return f"  {what}: {plan.remedy['words']} ({plan.remedy['gib']:.1f} GiB, {plan.remedy['verdict']})"
