@@ -1,4 +1,10 @@
-"""Learning from judged completions: DPO, ORPO and SimPO from pairs, KTO from single ones with a label."""
+"""Learning from judged completions: DPO, ORPO and SimPO from pairs, KTO from single ones with a label.
+
+Methods: DPO (Rafailov et al., 2023, arXiv:2305.18290), KTO (Ethayarajh et al., 2024, arXiv:2402.01306), ORPO (Hong et
+al., 2024, arXiv:2403.07691), SimPO (Meng et al., 2024, arXiv:2405.14734). Values are those of the runs and guides that
+each option names, which were read on 30 November 2026; they differ by an order of magnitude between sources, as the DPO
+paper's rate of 1e-6 with beta 0.1 and Zephyr's of 5e-7 with beta 0.01 do, so that a sweep is worth more than any.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +14,7 @@ from llm_finetuning.brief import LoadedBrief
 from llm_finetuning.recipes import offline, shared
 from llm_finetuning.recipes.config import Machine, Option, RunConfig
 
-HANDBOOK = "as the Alignment Handbook's recipes (2025)"
+HANDBOOK = "as Zephyr's recipes (Alignment Handbook)"
 KTO_BALANCE = 4 / 3
 """How much more the good rows may weigh in all than the bad ones, at most; alike is the least (TRL's KTO guide)."""
 
@@ -19,33 +25,35 @@ def _of_pairs(full: float, adapter: float, source: str) -> offline.Method:
 
 
 METHODS: Mapping[str, offline.Method] = {
-    "dpo": _of_pairs(5e-7, 5e-6, "Zephyr's DPO recipes, full and QLoRA (Alignment Handbook, 2025)"),
+    "dpo": _of_pairs(5e-7, 5e-6, "Zephyr's DPO recipes, full and QLoRA (Alignment Handbook), with beta 0.01"),
     "kto": offline.Method(
         rate=offline.Rate(
-            full=1e-6, adapter=5e-6, source="TRL's KTO guide (1.12, 2026): at most 1e-6 at beta 0.1, never above 5e-6"
+            full=1e-6, adapter=5e-6, source="TRL's KTO guide (2026): at most 1e-6 at beta 0.1, and 5e-7 to 5e-6 for any"
         ),
         epochs=1.0,
         rows_a_step=32,  # 16 to 128, and 4 or more on a device, for the sake of the KL estimate (the same guide)
         rows_a_device=4,
         least_a_device=2,  # TRL refuses one
     ),
-    "orpo": _of_pairs(8e-6, 8e-5, "ORPO paper (2024), and TRL's example script for both"),
-    "simpo": _of_pairs(5e-7, 5e-6, "SimPO's repository: 3e-7 to 1e-6; LoRA: ten times it (LoRA Without Regret, 2025)"),
+    "orpo": _of_pairs(8e-6, 8e-5, "TRL's example script, full and LoRA; the authors' own scripts have 5e-6"),
+    "simpo": _of_pairs(
+        5e-7, 5e-6, "SimPO's repository: a grid of 3e-7 to 1e-6; LoRA: ten times it (LoRA Without Regret, 2025)"
+    ),
 }
 
 _SHARED = shared.given(
     "recipe",
     lr_scheduler_type=("cosine", HANDBOOK),
-    warmup_steps=(0.1, "a tenth of all steps"),
+    warmup_steps=(0.1, "a tenth of all steps, as there"),
     max_length=(1024, "tokens of prompt and completion; longer ones lose their end"),
-    disable_dropout=(True, "policy and reference are compared"),
+    disable_dropout=(True, "log-probabilities are compared, and dropout would shake them"),
     dataset_num_proc=None,
     trust_remote_code=False,
 )
 
 _REFERENCE = shared.given(
     "recipe",
-    beta=(0.1, "how dear it is to leave the reference; higher stays nearer"),
+    beta=(0.1, "how dear it is to leave the reference, as in DPO's and KTO's papers; higher stays nearer"),
     precompute_ref_log_probs=False,
     precompute_ref_batch_size=None,
     sync_ref_model=(False, "the reference is the model before training"),
@@ -100,7 +108,7 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
         **_WITHOUT_REFERENCE,
         **shared.given(
             "recipe",
-            beta=(0.1, "weight of the odds-ratio term beside the likelihood: the paper's lambda"),
+            beta=(0.1, "weight of the odds-ratio term beside the likelihood: lambda, 0.1 in the authors' scripts too"),
             padding_value=None,
         ),
     },
@@ -109,8 +117,8 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
         **_WITHOUT_REFERENCE,
         **shared.given(
             "recipe",
-            beta=(2.0, "SimPO's repository (2025) begins at 2.0 to 2.5, much above DPO's"),
-            simpo_gamma=(1.0, "target margin: half of beta, where SimPO's repository (2025) begins"),
+            beta=(2.0, "SimPO's repository begins at 2.0 to 2.5, much above DPO's"),
+            simpo_gamma=(1.0, "target margin: half of beta, where SimPO's repository begins"),
             label_smoothing=0.0,
             alpha=(0.0, "above 0 it is AlphaPO"),
         ),
