@@ -75,7 +75,9 @@ def _reading(job: Job, config: RunConfig, options: Mapping[str, Any], notes: lis
     if options.get("packing"):
         notes.append("packed rows make fewer steps than there are rows to fill: the run is shorter than it says")
     else:
-        notes.append(f"rows are taken to be half as long as the longest may be, {job.length} tokens: times grow with them")
+        notes.append(
+            f"rows are taken to be half as long as the longest may be, {job.length} tokens: times grow with them"
+        )
         job = replace(job, completion=max(round(job.completion * ASSUMED_SHARE), 1))
     scored = config.method in WITH_REFERENCE_PASS and not options.get("precompute_ref_log_probs")
     return job, Round(processes=config.shape.processes, scorings=int(scored), trainer_s=time.ROWS_TRAINER_S)
