@@ -81,7 +81,7 @@ def test_the_answer_in_text(opened: Path, finetune: Finetune) -> None:
 
 def test_status_leads_to_it_and_on(opened: Path, finetune: Finetune) -> None:
     """After the gate and a look at the machine comes the build; a changed reward takes it back."""
-    assert "next: finetune preflight" in finetune("status", opened)[1]
+    assert "next: finetune plan" in finetune("status", opened)[1]
     weights.write(Path(brief.load(opened).model_source()))
     python = stub_interpreter.write(opened.parent / "stub")
     assert finetune("preflight", opened, "--python", python)[0] == 0

@@ -114,7 +114,7 @@ def test_an_interpreter_that_cannot_train_blocks(tmp_path: Path, finetune: Finet
 def test_status_goes_on_unless_the_machine_blocks(tmp_path: Path, python: Path, finetune: Finetune) -> None:
     """After an open gate: a blocked machine's own action, or the build where it is ready, with warnings or without."""
     run_dir = built_runs.write_opened(tmp_path)
-    assert f"next: finetune preflight {run_dir}" in finetune("status", run_dir)[1]
+    assert f"next: finetune plan {run_dir}" in finetune("status", run_dir)[1]
     facts = json.loads(finetune("preflight", run_dir, "--python", "/not/there", "--json")[1])
     assert finetune("status", run_dir)[1].endswith(f"next: {facts['next_action']}\n")
     facts = json.loads(finetune("preflight", run_dir, "--python", python, "--json")[1])

@@ -77,7 +77,7 @@ def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
         batch=_batch(loaded, len(rows)) if loaded.brief.method == "grpo" else None,
         of_tokens=[*of_rewards, *of_reader, *(audit_tokens.findings(tokens) if tokens else ())],
         prompt_tokens=audit_tokens.spread(list(tokens.counts.values())) if tokens else None,
-        ready_action=artifact.shell_line("sample", run_dir),
+        ready_action=artifact.shell_line("sample" if loaded.brief.method == "grpo" else "plan", run_dir),
         notes=notes,
     )
     changed = artifact.changed_parents(parents, lineage.of_audit(loaded))

@@ -240,7 +240,8 @@ def _after_gate(run_dir: Path, method: str | None) -> str:
         if demo or (report.verdict != "open" and not lineage.is_overridden(report)):
             return report.next_action
     if _state(run_dir, "env-report.json")[0] != "done":
-        return artifact.shell_line("preflight", run_dir)
+        planned = _state(run_dir, "plan.json")[0] == "done"
+        return artifact.shell_line("preflight" if planned else "plan", run_dir)
     machine = artifact.read_json(run_dir / "env-report.json", EnvReport).records[0]
     return machine.next_action if machine.verdict == "blocked" else _after_preflight(run_dir)
 
