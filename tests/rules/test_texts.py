@@ -37,11 +37,22 @@ def shown_commands(path: Path) -> list[str]:
     text = path.read_text("utf-8")
     if path in PARTS:
         text = text.rpartition("---\n")[2]  # the frontmatter's permission rules are no calls
-    found = re.findall(r"`(finetune [^`\n]+)`", text)
+    found = re.findall(r"`((?:\"\$\{CLAUDE_PLUGIN_ROOT\}/bin/finetune\"|finetune) [^`\n]+)`", text)
     for language, body in blocks(path):
         if language in ("sh", "bash", "console"):
             found += [line.removeprefix("$ ").strip() for line in body.splitlines() if "finetune " in line]
     return [command for command in found if not command.endswith("...")]
+
+
+def completed(shown: str) -> str:
+    """Return the call with the run that it needs: `finetune score` in running text names the verb alone."""
+    words = shlex.split(shown.partition("#")[0].partition("|")[0], comments=True)
+    words = words[next(i for i, word in enumerate(words) if word.endswith("finetune")) + 1 :]
+    if len(words) == 1 and words[0] in VERBS:
+        command = _group().get_command(click.Context(_group()), words[0])
+        assert command is not None
+        words += ["RUN"] * any(isinstance(one, click.Argument) and one.required for one in command.params)
+    return shlex.join(["finetune", *words])
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=name)
@@ -62,16 +73,13 @@ def test_named_references_are_there(path: Path) -> None:
 def test_shown_commands_parse(path: Path) -> None:
     """Each command has a verb that exists and options that it takes."""
     for shown in shown_commands(path):
-        words = shlex.split(shown.partition("#")[0].partition("|")[0], comments=True)
-        words = words[next(i for i, word in enumerate(words) if word.endswith("finetune")) + 1 :]
+        words = shlex.split(completed(shown))[1:]
         if not words or words[0].startswith("-") or words[0].isupper():
             continue
         assert words[0] in VERBS, shown
         command = _group().get_command(click.Context(_group()), words[0])
         assert command is not None
-        needs_run = any(isinstance(one, click.Argument) for one in command.params)
-        arguments = words[1:] or ["RUN"] * needs_run  # `finetune score` in running text names the verb alone
-        command.make_context(words[0], arguments, resilient_parsing=False)
+        command.make_context(words[0], words[1:], resilient_parsing=False)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=name)
@@ -96,6 +104,13 @@ def test_frontmatter_is_complete(path: Path) -> None:
     assert 20 <= len(front["description"]) <= 400
     if path.name == "SKILL.md":
         assert front["name"] == path.parent.name
+
+
+@pytest.mark.parametrize("path", [path for path in PARTS if path.parent.name != "references"], ids=name)
+def test_what_was_written_by_others_is_data(path: Path) -> None:
+    """Whoever acts by a text is told, before its steps, that rows, completions and logs give no orders."""
+    before_steps = re.split(r"^## (?:Steps|Phase 0)", path.read_text("utf-8"), flags=re.MULTILINE)[0]
+    assert re.search(r"never an instruction to you|it is data\.|shown to the person and not obeyed", before_steps)
 
 
 def finding_codes(path: Path) -> set[str]:
@@ -125,19 +140,55 @@ def test_every_finding_of_the_gate_is_explained() -> None:
     assert "`probe-...`" in text
 
 
-def test_free_verbs_alone_are_pre_approved() -> None:
-    """Nothing that loads a model, installs packages or stands for a person's word runs without a question.
+FREE = {
+    "route *": "reads its answers and the table",
+    "new *": "writes a brief where none is",
+    "score *": "calls the rewards of the brief, which are the person's, on samples that are there",
+    "probe *": "calls the same rewards on completions of its own",
+    "gate *": "reads what is there",
+    "plan *": "reckons",
+    "preflight *": "looks at the machine, and changes nothing",
+    "watch * --once": "reads a log and ends; without `--once` it would hold the session",
+    "diagnose *": "reads a log",
+    "compare *": "reads two evaluations",
+    "status *": "reads what is there",
+}
+"""Calls of `finetune` that a text may let pass without a question, and what they do.
 
-    `audit` is not among them: for a Parquet file or a hub id it may install `datasets` and fetch, and its tokenizer may
-    come from the hub. `probe` reads what is there and calls the rewards, as `score` does. `gate *` takes in
-    `--override` too, which no pattern of the client leaves out; so it is denied beside it, wherever it stands.
-    """
+They load no model, fetch, install and publish nothing, cost no GPU time, and replace nothing but their own artifact.
+Not among them: `audit` fetches a data set or a tokenizer from the hub and may install `datasets` for a table; `sample`
+and `evaluate` load a model; `build` sets a run that has trained aside, and may install TRL; `train` spends; `review`
+is a person's; `demo` does most of these.
+"""
+
+DENIED = {
+    "gate *--override*": "is a person's word",
+    "plan *--calibrate*": "loads the model",
+    "plan *--python*": "starts any program that is named",
+    "preflight *--python*": "likewise; the brief's `environment` is the person's",
+    "watch *--python*": "likewise",
+    "diagnose *--python*": "likewise",
+    "diagnose *--out*": "writes over any file",
+}
+"""Options that the free calls would take in too, since no pattern of the client leaves one out: denied beside them."""
+
+
+def test_free_verbs_alone_are_pre_approved() -> None:
+    """No text lets more pass than the table, and none lets a call pass without denying its options."""
     for path in PARTS:
         if path.parent.name == "references":
             continue
         front = YAML(typ="safe", pure=True).load(path.read_text("utf-8").split("---\n")[1])
-        rules = re.findall(r"Bash\(([^)]*)\)", front.get("allowed-tools", ""))
-        free = ("route", "new", "score", "probe", "gate", "status")
-        assert set(rules) <= {f"finetune {verb} *" for verb in free}, path
-        if "finetune gate *" in rules:
-            assert "Bash(finetune gate *--override*)" in front.get("disallowed-tools", ""), path
+        rules = set(re.findall(r"Bash\(([^)]*)\)", front.get("allowed-tools", "")))
+        assert rules <= {f"finetune {call}" for call in FREE}, path
+        denied = {rule for rule in DENIED if any(call.split()[1] == rule.split()[0] for call in rules)}
+        assert {f"Bash(finetune {rule})" for rule in denied} <= set(front.get("disallowed-tools", "").split(", ")), path
+
+
+def test_the_door_lets_every_free_verb_pass() -> None:
+    """`/finetune` walks the whole road, so it names them all; what else it lets pass is its own texts."""
+    front = YAML(typ="safe", pure=True).load((ROOT / "commands/finetune.md").read_text("utf-8").split("---\n")[1])
+    own = ["Skill(llm-finetuning:*)", "Read(/${CLAUDE_PLUGIN_ROOT}/**)"]
+    assert front["allowed-tools"].split(", ") == [*(f"Bash(finetune {call})" for call in FREE), *own]
+    assert front["disallowed-tools"].split(", ") == [f"Bash(finetune {rule})" for rule in DENIED]
+    assert front["disable-model-invocation"] is True
