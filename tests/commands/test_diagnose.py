@@ -192,3 +192,7 @@ def test_status_proposes_it_after_training(trained: Path, tmp_path: Path, finetu
     assert finetune("status", run)[1].endswith(f"next: finetune diagnose {run}\n")
     assert finetune("diagnose", run)[0] == 0
     assert "next: finetune evaluate" in finetune("status", run)[1]
+    (run / "eval").mkdir()
+    for name, following in {"final": f"evaluate {run}", "base": f"compare {run} base final"}.items():
+        (run / "eval" / f"{name}.json").write_text("{}", "utf-8")
+        assert finetune("status", run)[1].endswith(f"next: finetune {following}\n")

@@ -148,7 +148,12 @@ def after(run_dir: Path, ended: dict[str, Any]) -> str:
     from llm_finetuning import artifact
 
     if ended["state"] == "finished":
-        return artifact.shell_line("evaluate", run_dir, "--checkpoint", "final")
+        there = {path.stem for path in (run_dir / "eval").glob("*.json")}
+        if "final" not in there:
+            return artifact.shell_line("evaluate", run_dir, "--checkpoint", "final")
+        if "base" not in there:
+            return artifact.shell_line("evaluate", run_dir)
+        return artifact.shell_line("compare", run_dir, "base", "final")
     if ended["state"] == "stopped" and ended["exit_code"] == EXIT_DONE:
         return f"{artifact.shell_line('train', run_dir)} goes on from the last checkpoint"
     return f"mend the reason, then {artifact.shell_line('train', run_dir)}"
