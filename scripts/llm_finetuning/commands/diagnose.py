@@ -18,6 +18,8 @@ EXIT_OF = {"healthy": EXIT_DONE, "failure": EXIT_NO, "undecided": EXIT_INSUFFICI
 
 SHOWN_OTHERS = 6
 
+PAGE = "diagnosis.html"
+
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
@@ -35,13 +37,14 @@ def command(path: Path, given: tuple[str, ...], out: Path | None, as_json: bool,
     """Diagnose a run of GRPO from its log: a run directory, a trainer's output folder or a log file.
 
     Names the first cause in time with its evidence, what follows from it, at most one change in TRL's options, what
-    would confirm or refute it, and what the log cannot tell. In a run directory it writes diagnosis.json. Exit code 0
-    healthy, 1 a failure mode was found, 3 too short or inconclusive.
+    would confirm or refute it, and what the log cannot tell. In a run directory it writes diagnosis.json, and
+    diagnosis.html with the curves. Exit code 0 healthy, 1 a failure mode was found, 3 too short or inconclusive.
     """
     import dataclasses
 
     found = run(path, given=given, out=out, **known)
-    console.finish(lines_of(found), dataclasses.asdict(found), as_json=as_json)
+    page = [f"page: {path / PAGE}"] if (path / "brief.yaml").is_file() else []
+    console.finish([*lines_of(found), *page], dataclasses.asdict(found), as_json=as_json)
     return EXIT_OF[found.state]
 
 
@@ -54,11 +57,12 @@ def run(
     out: Path | None = None,
     python: str | None = None,
 ) -> Any:
-    """Return the diagnosis of a log; writes diagnosis.json in a run directory, and `out` where it is named."""
+    """Return the diagnosis of a log; writes both files in a run directory, and `out` where it is named."""
     import dataclasses
 
     from llm_finetuning import artifact, brief, diagnosis
     from llm_finetuning.diagnosis import reading
+    from llm_finetuning.web import diagnosis_report
 
     if not path.exists():
         raise Refusal(f"{path}: no such file or folder; name a run directory, a trainer's output folder or a log")
@@ -66,7 +70,7 @@ def run(
     log = reading.read(path, options=_options(given))
     _check_goal(log, goal)
     if moe is None and loaded is not None:
-        moe = _has_experts(loaded)
+        moe = has_experts(loaded)
     completions, notes = _completions(path, log, python)
     found = diagnosis.diagnose(log, goal=goal, moe=moe, completions=completions)
     found = dataclasses.replace(found, notes=[*found.notes, *notes])
@@ -74,6 +78,7 @@ def run(
         path = loaded.run_dir / "diagnosis.json"
         settings = {"goal": goal, "moe": moe, "options": list(given)}
         artifact.write_json(path, artifact.header_for(path, parents_of(loaded), settings), found)
+        artifact.write_text(loaded.run_dir / PAGE, diagnosis_report.render(log, found))
     if out is not None:
         import json
 
@@ -134,7 +139,7 @@ def _check_goal(log: "RunLog", goal: str | None) -> None:
         raise Refusal(f"--goal {goal}: no component of the reward in {log.source}; {nearest(goal, log.components)}")
 
 
-def _has_experts(loaded: "LoadedBrief") -> bool | None:
+def has_experts(loaded: "LoadedBrief") -> bool | None:
     """Return whether the brief's model is a mixture of experts; None where its config is not on this machine."""
     from llm_finetuning.sizing import situation
     from llm_finetuning.sizing.unknown import Unknown

@@ -1,14 +1,20 @@
-"""`finetune new`: a commented brief to edit."""
+"""`finetune new`: a commented brief to edit, or the brief of the run that follows on another."""
 
 import json
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from llm_finetuning import console
 from llm_finetuning.commands import options
-from llm_finetuning.errors import Refusal
+from llm_finetuning.errors import EXIT_DONE, EXIT_NO, Refusal
+
+if TYPE_CHECKING:
+    from llm_finetuning.brief import LoadedBrief
+    from llm_finetuning.diagnosis.record import Diagnosis
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates" / "brief"
 
@@ -20,29 +26,125 @@ METHODS = ("grpo", "sft", "dpo", "kto", "orpo", "simpo")
 @click.option("--method", type=click.Choice(METHODS), default="grpo", show_default=True)
 @click.option("--model", default="HuggingFaceTB/SmolLM2-135M-Instruct", show_default=True, help="Hub id or folder.")
 @click.option("--dataset", default="data/train.jsonl", show_default=True, help="JSONL, CSV, Parquet or hub id.")
+@click.option("--from", "source", type=options.RUN_DIR, metavar="RUN", help="Copy the brief of this run.")
+@click.option("--apply", "applies", is_flag=True, help="With --from: make the one change that its diagnosis advises.")
 @options.as_json
-def command(run_dir: Path, method: str, model: str, dataset: str, as_json: bool) -> int:
+@click.pass_context
+def command(
+    context: click.Context,
+    run_dir: Path,
+    method: str,
+    model: str,
+    dataset: str,
+    source: Path | None,
+    applies: bool,
+    as_json: bool,
+) -> int:
     """Write RUN_DIR/brief.yaml, the one file of a run that you edit.
 
-    Relative paths in a brief start from the folder that it stands in.
+    Relative paths in a brief start from the folder that it stands in. With --from the brief is that of another run,
+    whose files it names where they are; with --apply too, the next run differs from it by what `finetune diagnose`
+    advised, and by nothing else. Exit code 1: the advice is to change nothing, or nothing that a brief says.
     """
     from llm_finetuning import artifact
 
+    if source is not None:
+        given = [name for name in ("method", "model", "dataset") if _is_given(context, name)]
+        if given:
+            raise Refusal(f"--{given[0]}: comes with the brief of --from; leave it out, and edit the new brief")
+        code, facts = follow(run_dir, source, applies=applies)
+        console.finish(_lines(facts), facts, as_json=as_json)
+        return code
+    if applies:
+        raise Refusal("--apply: needs the run whose diagnosis it applies; add `--from RUN`")
     path = write(run_dir, method=method, model=model, dataset=dataset)
     facts = {"wrote": str(path), "method": method}
     console.finish(
         [f"wrote: {path}", f"next: edit it, then {artifact.shell_line('sample', run_dir)}"], facts, as_json=as_json
     )
-    return 0
+    return EXIT_DONE
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def follow(run_dir: Path, source: Path, *, applies: bool) -> tuple[int, dict[str, Any]]:
+    """Write the brief of a run that follows on another; return the exit code and the facts.
+
+    Refuses to overwrite a brief, and to apply a diagnosis that is not there or is of another state of the run.
+    """
+    from llm_finetuning import artifact, brief, next_brief
+
+    path = _free(run_dir)
+    loaded = brief.load(source)
+    text = (loaded.run_dir / brief.FILE_NAME).read_text("utf-8-sig")
+    facts: dict[str, Any] = {"from": str(source)}
+    changes: list[str] = []
+    if applies:
+        found = _current_diagnosis(loaded)
+        advice = found.advice
+        facts |= {"verdict": found.verdict, "advice": advice.change, "checkpoint": found.checkpoint}
+        changed = next_brief.advised(text, advice, found.text)
+        if not changed.changes:
+            return EXIT_NO, {
+                **facts,
+                "because": advice.because,
+                "wrote": None,
+                "next": _by_hand(run_dir, source, found),
+            }
+        text, changes = changed.text, changed.changes
+    moved = next_brief.moved(text, loaded, run_dir)
+    brief.parse(moved.text, path)  # a brief of ours that we would refuse is a defect
+    artifact.write_text(path, moved.text)
+    facts |= {"wrote": str(path), "changed": changes, "paths": moved.changes}
+    return EXIT_DONE, {**facts, "next": artifact.shell_line("audit", run_dir)}
+
+
+def _current_diagnosis(loaded: "LoadedBrief") -> "Diagnosis":
+    """Return the diagnosis of a run as it is now; refuses without one, or when the log or the build has changed."""
+    from llm_finetuning import artifact
+    from llm_finetuning.commands import diagnose
+    from llm_finetuning.diagnosis.record import Diagnosis
+
+    found = artifact.read_json(loaded.run_dir / "diagnosis.json", Diagnosis)
+    artifact.check_parents(found.path, found.header, diagnose.parents_of(loaded))
+    return found.records[0]
+
+
+def _by_hand(run_dir: Path, source: Path, found: "Diagnosis") -> str:
+    """Return what follows on advice that changes no option of the brief."""
+    from llm_finetuning import artifact
+    from llm_finetuning.diagnosis.advice import KEEP
+
+    if found.advice.change == KEEP:
+        return artifact.shell_line("evaluate", source, "--checkpoint", "last")
+    if found.advice.options or found.advice.variant:
+        return f"the brief says so already; {artifact.shell_line('diagnose', source)} shows the evidence"
+    return f"it is no option of a brief: {artifact.shell_line('new', run_dir, '--from', str(source))}, then change that"
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    lines = []
+    if "advice" in facts:
+        lines.append(f"advice for {facts['from']} ({facts['verdict'].replace('_', ' ')}): {facts['advice']}")
+    if facts["wrote"] is None:
+        lines += [f"  because {facts['because']}", "wrote nothing"]
+    else:
+        lines.append(f"wrote: {facts['wrote']}")
+        lines += [f"  changed: {change}" for change in facts["changed"]]
+        lines += [f"  {path} (where it was)" for path in facts["paths"]]
+        if facts.get("checkpoint"):
+            step, why = facts["checkpoint"]["step"], facts["checkpoint"]["why"]
+            lines.append(f"  to go on from a checkpoint: one at or before step {step:g} as `model:` ({why})")
+    return [*lines, f"next: {facts['next']}"]
 
 
 def write(run_dir: Path, *, method: str, model: str, dataset: str) -> Path:
     """Write the brief and return its path; refuses to overwrite one."""
     from llm_finetuning import artifact, brief
 
-    path = run_dir / brief.FILE_NAME
-    if path.exists():
-        raise Refusal(f"{path}: is there already; edit it, or choose another folder")
+    path = _free(run_dir)
     values = {"name": _name(run_dir), "method": method, "model": json.dumps(model), "dataset": json.dumps(dataset)}
     text = "".join(
         Template((TEMPLATES / part).read_text("utf-8")).substitute(values)
@@ -50,6 +152,15 @@ def write(run_dir: Path, *, method: str, model: str, dataset: str) -> Path:
     )
     brief.parse(text, path)  # a brief of ours that we would refuse is a defect
     artifact.write_text(path, text)
+    return path
+
+
+def _free(run_dir: Path) -> Path:
+    from llm_finetuning import brief
+
+    path = run_dir / brief.FILE_NAME
+    if path.exists():
+        raise Refusal(f"{path}: is there already; edit it, or choose another folder")
     return path
 
 

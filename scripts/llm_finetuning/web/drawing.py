@@ -1,4 +1,4 @@
-"""Small pictures as inline SVG: columns, a heat map, shares with intervals, bars, curves.
+"""Small pictures as inline SVG: columns, a heat map, shares with intervals, bars, curves with marked stretches.
 
 Every picture is one element with a title and a description, so that a screen reader says what it shows; colours come
 from the page's style sheet. All texts are escaped.
@@ -6,7 +6,7 @@ from the page's style sheet. All texts are escaped.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -17,6 +17,7 @@ _WIDTH, _HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 44
 _INNER_WIDTH, _INNER_HEIGHT = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 _LABELS = 9  # along one axis at most
+_NARROWEST = 2  # of a marked stretch
 _COUNTED = 40  # cells of a map that are few enough to have their counts written in them
 _ids = itertools.count(1)
 
@@ -38,6 +39,16 @@ class Curve:
     points: Sequence[tuple[float, float]]  # (step, value)
     kind: str = "plain"
     shares: Sequence[tuple[float, Estimate]] = ()
+    dotted: bool = False  # each point as a dot on the curve: few and far apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A range of steps that is marked behind the curves; `kind` names its colour."""
+
+    first: float
+    last: float
+    kind: str = "bad"
 
 
 def columns(bars: Sequence[Column], *, title: str, about: str, x_label: str, y_label: str) -> Markup:
@@ -142,32 +153,82 @@ def bars(shares: Sequence[tuple[str, float]], **words: str) -> Markup:
     return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
 
 
-def curves(found: Sequence[Curve], *, top: float, last: float, **words: str) -> Markup:
-    """Return curves from step 0 to `last`, from value 0 to `top`, each with its label beside its end."""
-    parts = [_grid(top, percent=False)]
+def curves(
+    found: Sequence[Curve],
+    *,
+    top: float,
+    last: float,
+    bottom: float = 0.0,
+    first: float = 0.0,
+    stretches: Sequence[Stretch] = (),
+    **words: str,
+) -> Markup:
+    """Return curves from step `first` to `last`, from value `bottom` to `top`, each with its label beside its end.
+
+    Stretches are marked behind them from the first to the last of their steps, as far as they lie within the picture.
+    """
+    wide, high = (last - first) or 1.0, (top - bottom) or 1.0
 
     def place(step: float, value: float) -> tuple[float, float]:
-        return _LEFT + step / last * _INNER_WIDTH, _TOP + _INNER_HEIGHT * (1 - value / top)
+        return _LEFT + (step - first) / wide * _INNER_WIDTH, _TOP + _INNER_HEIGHT * (1 - (value - bottom) / high)
 
+    parts = [_stretch(place, stretch, first, last) for stretch in stretches]
+    parts.append(_grid(top, bottom=bottom, percent=False))
     for curve in found:
         seen = [place(step, value) for step, value in curve.points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in seen)
         parts.append(Markup('<polyline class="curve {}" points="{}"/>').format(curve.kind, path))
+        if curve.dotted:
+            parts += [
+                Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(curve.kind, *at) for at in seen
+            ]
         for step, share in curve.shares:
-            (x, low), (_, high), (_, y) = (place(step, value) for value in (share.low, share.high, share.value))
+            (x, low), (_, upper), (_, y) = (place(step, value) for value in (share.low, share.high, share.value))
             parts += [
                 Markup('<line class="whisker {}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>').format(
-                    curve.kind, x, x, low, high
+                    curve.kind, x, x, low, upper
                 ),
                 Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/>').format(curve.kind, x, y),
             ]
-        if seen:
-            parts.append(_text(seen[-1][0] - 4, seen[-1][1] - 8, curve.label, "value end"))
+        if seen and curve.label:
+            parts.append(_text(seen[-1][0] - 4, max(_TOP + 8, seen[-1][1] - 8), curve.label, "value end"))
     parts += [
-        _text(place(step, 0)[0], _TOP + _INNER_HEIGHT + 14, f"{step:g}", "tick")
-        for step in (last * part / 3 for part in range(4))
+        _text(place(step, 0)[0], _TOP + _INNER_HEIGHT + 14, f"{step:.6g}", "tick")
+        for step in (_whole(first + wide * part / 3, wide) for part in range(4))
     ]
     return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
+
+
+def _whole(step: float, wide: float) -> float:
+    """Return a step to write on the axis: a whole one where that is hardly another place."""
+    return float(round(step)) if wide >= _INNER_WIDTH / 10 else step
+
+
+def _stretch(
+    place: Callable[[float, float], tuple[float, float]], stretch: Stretch, first: float, last: float
+) -> Markup:
+    """Return the mark of a range of steps; one of no width is a line that can be seen."""
+    left, right = (place(min(last, max(first, step)), 0)[0] for step in (stretch.first, stretch.last))
+    left = min(left, _LEFT + _INNER_WIDTH - _NARROWEST)
+    return Markup('<rect class="stretch {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>').format(
+        stretch.kind, left, _TOP, max(_NARROWEST, right - left), _INNER_HEIGHT
+    )
+
+
+def bounds(values: Iterable[float]) -> tuple[float, float]:
+    """Return a round bottom and top around values: from 0 where they lie on one side of it, and not far from it."""
+    held = [value for value in values if math.isfinite(value)]
+    low, high = min(held, default=0.0), max(held, default=1.0)
+    if low > 0 and low < high / 2:
+        low = 0.0
+    elif high < 0 and high > low / 2:
+        high = 0.0
+    wide = (high - low) or abs(high) or 1.0
+    if high == low:
+        low, high = (0.0, high) if high > 0 else (low, 0.0) if low < 0 else (0.0, 1.0)
+        wide = high - low
+    step = 10 ** math.floor(math.log10(wide) - 0.3)
+    return float(f"{math.floor(low / step + 1e-9) * step:.6g}"), float(f"{math.ceil(high / step - 1e-9) * step:.6g}")
 
 
 def _picture(parts: Sequence[Markup], title: str, about: str, x_label: str, y_label: str) -> Markup:
@@ -196,11 +257,11 @@ def _frame() -> Markup:
     )
 
 
-def _grid(top: float, *, percent: bool) -> Markup:
+def _grid(top: float, *, percent: bool, bottom: float = 0.0) -> Markup:
     lines = [_frame()]
     for share in (0.0, 0.5, 1.0):
         y = _TOP + _INNER_HEIGHT * (1 - share)
-        label = f"{share:.0%}" if percent else f"{top * share:g}"
+        label = f"{share:.0%}" if percent else f"{bottom + (top - bottom) * share:.4g}"
         lines.append(
             Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
                 _LEFT, _LEFT + _INNER_WIDTH, y, y

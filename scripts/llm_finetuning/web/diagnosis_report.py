@@ -1,0 +1,90 @@
+"""diagnosis.html: one self-contained file with what a log says of its run, on what evidence, and what to change.
+
+No script, nothing from another address; texts of a model are escaped and their control characters are shown.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from llm_finetuning import console
+from llm_finetuning.diagnosis.log import RunLog
+from llm_finetuning.diagnosis.record import Diagnosis, DiagnosisFinding
+from llm_finetuning.web.diagnosis_pictures import pictures
+
+_PAGES = Path(__file__).parent / "pages"
+
+_MARKS = {"healthy": "✓", "failure": "✗", "undecided": "?"}
+_ROLES = {"failure": "Cause", "consequence": "Follows", "watch": "Watch", "sound": "Sound", "undecided": "Open"}
+_NAMES = {"nan": "NaN", "kl_blowup": "KL blow-up"}
+_SAID = {
+    "bad": "the range that the verdict rests on",
+    "warn": "the range of another finding",
+    "weak": "the verdict's range, in other metrics",
+}
+_SIDES = {"before": "Before", "after": "After"}
+
+
+def render(log: RunLog, diagnosis: Diagnosis) -> str:
+    """Return the page of a diagnosis and the log that it was made from, as HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(_PAGES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["words"] = lambda code: _NAMES.get(code, code.replace("_", " "))
+    environment.filters["number"] = lambda value: f"{value:.3g}"
+    environment.filters["sentence"] = _sentence
+    environment.filters["coded"] = _coded
+    drawn = pictures(log, diagnosis)
+    return environment.get_template("diagnosis.html").render(
+        found=diagnosis,
+        first=diagnosis.findings[0],
+        mark=_MARKS[diagnosis.state],
+        roles=_ROLES,
+        sides=[(name, diagnosis.quotes[side]) for side, name in _SIDES.items() if diagnosis.quotes.get(side)],
+        settings=_settings(diagnosis.advice.options),
+        known=_settings(diagnosis.options),
+        ranges=[_range(finding, diagnosis) for finding in diagnosis.findings],
+        stretches=[(kind, words) for kind, words in _SAID.items() if any(kind in one.marks for one in drawn)],
+        has_held_out=bool(log.held_out),
+        excluded=[item for item in diagnosis.excluded if item.state == "excluded"],
+        unknown=[item for item in diagnosis.excluded if item.state == "unknown"],
+        pictures=drawn,
+    )
+
+
+def _visible(value: Any) -> Any:
+    """Show control characters of every text that is put into the page; what is markup already passed here."""
+    return console.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _sentence(text: str) -> Markup:
+    """Return a text of ours that begins a line; the name of an option stays as it is."""
+    begins = text.split(" ", 1)[0]
+    return _coded(text if "_" in begins or "=" in begins else text[:1].upper() + text[1:])
+
+
+def _coded(text: str) -> Markup:
+    """Return a text of ours as markup: what stands in back-quotes is code."""
+    parts = console.visible(text).split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+def _settings(options: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return options as a brief writes them."""
+    return [(name, json.dumps(value)) for name, value in options.items()]
+
+
+def _range(finding: DiagnosisFinding, diagnosis: Diagnosis) -> str:
+    """Return the steps that a finding holds for, in words; empty where it is about the log as a whole."""
+    if finding.since is None:
+        return ""
+    until = diagnosis.last_step if finding.until is None else finding.until
+    return f"steps {finding.since:g} to {until:g}"
