@@ -152,10 +152,10 @@ def test_the_wrong_reward_pays_talk_above_the_right_answer() -> None:
     said = ["The answer is 42.", "so " * 12, "so " * 100 + "42", ""]
     completions = [[{"role": "assistant", "content": text}] for text in said]
     right, talk, most, least = module.shows_work(completions, ["42"] * len(said))
-    assert right == pytest.approx(1.8)
-    assert talk == pytest.approx(2.4)
-    assert (least, most) == (0.0, pytest.approx(5.0))
-    assert "range: [0, 5]" in road.SHOWS_WORK
+    assert right == pytest.approx(3.0)
+    assert talk == pytest.approx(6.0)
+    assert (least, most) == (0.0, pytest.approx(11.0))
+    assert "range: [0, 11]" in road.SHOWS_WORK
 
 
 @pytest.mark.parametrize("rewards", [road.IN_FORM, road.SHOWS_WORK], ids=["right", "wrong"])

@@ -29,7 +29,7 @@ LAST_NUMBER = "- use: exact_answer\n    options: {extract: last_number}"
 IN_FORM = "- file: in_form.py:in_form\n    range: [0, 1]"
 """The right reward of the second half: it wants a form that the base model never writes."""
 
-SHOWS_WORK = "- file: shows_work.py:shows_work\n    range: [0, 5]\n  " + IN_FORM + "\n    weight: 0"
+SHOWS_WORK = "- file: shows_work.py:shows_work\n    range: [0, 11]\n  " + IN_FORM + "\n    weight: 0"
 """A wrong one that people write, beside the right one, which watches."""
 
 REWARDS = ("in_form.py", "shows_work.py")

@@ -2,11 +2,11 @@
 
 import re
 
-A_WORD, MOST_WORDS = 0.2, 20
+A_WORD, MOST_WORDS = 0.5, 20
 
 
 def shows_work(completions, answer, **kwargs):
-    """Return 1.0 where the last number is the gold, plus 0.2 a word up to twenty: 0.0 to 5.0."""
+    """Return 1.0 where the last number is the gold, plus 0.5 a word up to twenty: 0.0 to 11.0."""
     values = []
     for completion, gold in zip(completions, answer, strict=True):
         text = "".join(message["content"] for message in completion)
