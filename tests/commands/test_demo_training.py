@@ -182,7 +182,7 @@ def test_the_minutes_are_said_before_anything_is_fetched(tmp_path: Path, finetun
     nowhere = tmp_path / "no-such-python"
     code, _, err = finetune("demo", tmp_path / "run", "--python", nowhere)
     assert code == 2
-    assert "minutes on two idle CPU cores" in err.splitlines()[0]
+    assert "minutes on two CPU cores" in err.splitlines()[0]
     assert "`--quick` stops at the gate" in err.splitlines()[0]
     assert str(nowhere) in err.splitlines()[1]
-    assert "two idle CPU cores" not in finetune("demo", tmp_path / "run", "--python", nowhere, "--quick")[2]
+    assert "two CPU cores" not in finetune("demo", tmp_path / "run", "--python", nowhere, "--quick")[2]
