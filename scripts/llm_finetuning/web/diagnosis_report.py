@@ -4,18 +4,15 @@ No script, nothing from another address; texts of a model are escaped and their 
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from llm_finetuning import console
 from llm_finetuning.diagnosis.log import RunLog
 from llm_finetuning.diagnosis.record import Diagnosis, DiagnosisFinding
+from llm_finetuning.web import rendering
 from llm_finetuning.web.diagnosis_pictures import pictures
-
-_PAGES = Path(__file__).parent / "pages"
 
 _MARKS = {"healthy": "✓", "failure": "✗", "undecided": "?"}
 _ROLES = {"failure": "Cause", "consequence": "Follows", "watch": "Watch", "sound": "Sound", "undecided": "Open"}
@@ -30,14 +27,7 @@ _SIDES = {"before": "Before", "after": "After"}
 
 def render(log: RunLog, diagnosis: Diagnosis) -> str:
     """Return the page of a diagnosis and the log that it was made from, as HTML."""
-    environment = Environment(
-        loader=FileSystemLoader(_PAGES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = rendering.environment()
     environment.filters["words"] = lambda code: _NAMES.get(code, code.replace("_", " "))
     environment.filters["number"] = lambda value: f"{value:.3g}"
     environment.filters["sentence"] = _sentence
@@ -58,11 +48,6 @@ def render(log: RunLog, diagnosis: Diagnosis) -> str:
         unknown=[item for item in diagnosis.excluded if item.state == "unknown"],
         pictures=drawn,
     )
-
-
-def _visible(value: Any) -> Any:
-    """Show control characters of every text that is put into the page; what is markup already passed here."""
-    return console.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _sentence(text: str) -> Markup:

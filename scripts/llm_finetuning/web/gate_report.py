@@ -6,24 +6,19 @@ characters are shown.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from llm_finetuning import console
 from llm_finetuning.artifact import Header
 from llm_finetuning.brief import Brief
 from llm_finetuning.findings.evidence import Evidence
 from llm_finetuning.findings.wording import text_of
 from llm_finetuning.lineage import is_overridden
 from llm_finetuning.types import Finding, GateReport, Label, ProbeResult
+from llm_finetuning.web import rendering
 from llm_finetuning.web.gate_pictures import pictures
 
 SHOWN = 200  # disagreements, and failing probes, with their texts; gate.json and probe.json hold all
 _LONGEST = 20_000  # characters of one text
-_PAGES = Path(__file__).parent / "pages"
 _WEIGHTS = ("blocks", "insufficient", "warns", "fine")
 
 
@@ -41,14 +36,7 @@ class View:
 
 def render(view: View) -> str:
     """Return the page as HTML."""
-    environment = Environment(
-        loader=FileSystemLoader(_PAGES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = rendering.environment()
     environment.filters["text"] = _whole
     report, evidence = view.report, view.evidence
     return environment.get_template("gate.html").render(
@@ -85,11 +73,6 @@ def render(view: View) -> str:
         header=view.header,
         versions={key: value for key, value in view.engine.items() if isinstance(value, str | int | float | bool)},
     )
-
-
-def _visible(value: Any) -> Any:
-    """Show control characters of every text that is put into the page; what is markup already passed here."""
-    return console.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _whole(text: str) -> str:

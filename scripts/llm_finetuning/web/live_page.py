@@ -1,32 +1,22 @@
-"""One page that is renewed while a run goes on: on the loopback interface alone, behind a random key in its address.
-
-The host name is checked, so that another site's name that resolves to this machine reaches nothing.
-"""
+"""One page that is renewed while a run goes on, behind its door; it has no script and can only be read."""
 
 import contextlib
-import hmac
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
 
-import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from llm_finetuning.errors import MachineryFailure
-from llm_finetuning.web.review_page import HOST, listening
+from llm_finetuning.web import door
 
 START_WAIT_S = 10.0
-_HEADERS = {
-    "Content-Type": "text/html; charset=utf-8",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_POLICY = "style-src 'unsafe-inline'"
 
 Page = Callable[[], tuple[str, int | None]]
 """Returns the page as it is now, and after how many seconds a browser asks again; None for a page that is final."""
@@ -35,42 +25,21 @@ Page = Callable[[], tuple[str, int | None]]
 def application(page: Page, key: str) -> ASGIApp:
     """Return the page as an ASGI application that answers under `/KEY/` alone, and to reading alone."""
 
-    async def answer(scope: Scope, _receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        status, text, more = _answer(page, key, scope)
-        headers = {**_HEADERS, **more}
-        sent = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": sent})
-        await send({"type": "http.response.body", "body": text.encode("utf-8", "replace")})
+    def answer(_request: Request) -> Response:
+        text, again_s = page()
+        headers = {} if again_s is None else {"Refresh": str(again_s)}
+        return HTMLResponse(text.encode("utf-8", "replace"), headers=headers)
 
-    return answer
-
-
-def _answer(page: Page, key: str, scope: Scope) -> tuple[int, str, dict[str, str]]:
-    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").rpartition(":")[0]
-    given, _, rest = scope["path"].removeprefix("/").partition("/")
-    plain = {"Content-Type": "text/plain; charset=utf-8"}
-    if host not in (HOST, "localhost") or not hmac.compare_digest(given.encode(), key.encode()):
-        return 403, "the address needs its key: open the one that `finetune watch` printed", plain
-    if rest or scope["path"] == f"/{key}":
-        return 404, f"no such page; the one that there is ends in {key[:4]}.../", plain
-    if scope["method"] not in ("GET", "HEAD"):
-        return 405, "this page can only be read", plain
-    text, again_s = page()
-    return 200, text, {} if again_s is None else {"Refresh": str(again_s)}
+    return door.Door(Starlette(routes=[Route("/", answer)]), key, verb="watch", policy=_POLICY)
 
 
 @contextlib.contextmanager
 def serving(page: Page, *, port: int) -> Iterator[str]:
     """Serve the page in a thread and yield its address; refuses for a port that is taken."""
     key = secrets.token_urlsafe(24)
-    with listening(port) as bound:
+    with door.listening(port) as bound:
         bound.listen(64)
-        config = uvicorn.Config(
-            application(page, key), log_level="error", access_log=False, lifespan="off", server_header=False
-        )
-        server = uvicorn.Server(config)
+        server = door.server(application(page, key))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:
@@ -79,7 +48,7 @@ def serving(page: Page, *, port: int) -> Iterator[str]:
                 if time.monotonic() > deadline or not thread.is_alive():
                     raise MachineryFailure(f"--serve: the page's server did not start within {START_WAIT_S:.0f} s")
                 time.sleep(0.01)
-            yield f"http://{HOST}:{bound.getsockname()[1]}/{key}/"
+            yield door.address(bound, key)
         finally:
             server.should_exit = True
             thread.join(START_WAIT_S)
