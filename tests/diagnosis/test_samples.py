@@ -30,6 +30,21 @@ def test_a_hacked_reward_is_shown_in_its_own_words() -> None:
     assert [(quote.completion, quote.goal) for quote in found.quotes["after"]] == [("please", 0.0), ("no", 0.0)]
 
 
+def test_what_has_weight_zero_pays_nothing() -> None:
+    """The texts that are shown are those that the trainer was paid for; without known weights each part counts once."""
+    kept = [row(1, "right", 0.1, 1.0), row(2, "please", 1.0)]
+    weighted = samples.quotes(kept, None, "correct", {"polite": 1.0, "correct": 0.0})["before"]
+    assert [(quote.completion, quote.paid) for quote in weighted] == [("please", 1.0), ("right", 0.1)]
+    assert [quote.completion for quote in samples.quotes(kept, None, "correct")["before"]] == ["right", "please"]
+    columns = sound(0)
+    columns["rewards/polite/mean"] = np.clip(ramp(0, 1.6), 0, 1)
+    columns["rewards/correct/mean"] = ramp(0.5, 0.05)
+    columns["reward"] = columns["rewards/polite/mean"]
+    found = diagnose(log(columns, reward_weights=[1.0, 0.0]), completions=kept)
+    assert found.quotes["before"][0].completion == "please"
+    assert any("by its weight 0: correct" in note for note in found.notes)
+
+
 def test_length_within_groups_is_told_from_length_of_prompts() -> None:
     """Hard prompts have long answers and low pay: no group pays for length there."""
     rng = np.random.default_rng(0)
@@ -37,6 +52,9 @@ def test_length_within_groups_is_told_from_length_of_prompts() -> None:
     assert pays is not None
     assert pays.pays
     assert pays.rho > samples.BIAS
+    short = samples.length_bias(paid_for_length(rng, pay=-2.0))
+    assert short is not None
+    assert (short.pays, short.pays_the_short, pays.pays_the_short) == (False, True, False)
     between = [
         Completion(
             step=1, prompt=f"p{group}", completion="x" * int(10 * group + rng.integers(9)), rewards={}, advantage=value

@@ -29,7 +29,7 @@ PLANTED: Mapping[str, tuple[str, ...]] = {  # start of a made log's name -> verd
     "length_hack": ("proxy_only", "length_growth"),
     "proxy_hack": ("proxy_only",),
     "nan_reward": ("nan",),
-    "truncation": ("truncation", "healthy"),  # the cap is met in the first steps alone: the policy learns to be short
+    "truncation": ("truncation",),  # half of the first completions are cut, and the policy learns to be short
     "zero_signal": ("zero_signal",),
 }
 

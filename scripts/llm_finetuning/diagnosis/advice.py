@@ -17,6 +17,12 @@ from llm_finetuning.recipes import variants
 
 KEEP = "keep plain GRPO"
 
+COLD = 0.7
+"""Temperature below which what is sampled is sharper than what is trained: entropy is lost to sampling."""
+
+STEEP = 1e-3
+"""Learning rate that is ten times the usual one of an adapter, and a thousand times that of all weights."""
+
 EARLY = 0.1
 """Share of the run within which a reward that is lost is the learning rate's doing, not the mixture of experts'."""
 
@@ -27,7 +33,7 @@ def advise(
     """Return the one next change for a verdict."""
     if found.role != "failure":
         return _keep(found)
-    if _is_of_experts(s, found):
+    if is_of_experts(s, found):
         return _gspo(s, found, rulings)
     return _ADVICE[found.code](s, found, bias)
 
@@ -41,9 +47,9 @@ def _keep(found: DiagnosisFinding) -> Advice:
     return Advice(change=KEEP, because=because)
 
 
-def _is_of_experts(s: Signals, found: DiagnosisFinding) -> bool:
-    """Tell whether what is left is the instability that sequence ratios are for."""
-    if not s.moe:
+def is_of_experts(s: Signals, found: DiagnosisFinding) -> bool:
+    """Tell whether what is left is the instability that sequence ratios are for; no log of one was public."""
+    if not s.moe or found.role != "failure":
         return False
     if found.code == "sampler_drift":
         return True
@@ -201,12 +207,15 @@ def _proxy(_: Signals, found: DiagnosisFinding, bias: LengthBias | None) -> Advi
     )
 
 
-def _truncation(s: Signals, _: DiagnosisFinding, __: LengthBias | None) -> Advice:
+def _truncation(s: Signals, found: DiagnosisFinding, _: LengthBias | None) -> Advice:
+    adapted = "cut_first_rows" in found.numbers
     return Advice(
         change="double the cap on completions, after a look whether cut ones end at all (end token, template)",
         because="an answer that is cut cannot be paid, so that the reward speaks of the cap",
         options={"max_completion_length": int(2 * s.cap)} if s.cap is not None else {},
-        carries="masking cut completions instead would leave few to learn from",
+        carries="train from the base model again: this policy has learned to be short"
+        if adapted
+        else "masking cut completions instead would leave few to learn from",
     )
 
 
@@ -223,7 +232,22 @@ def _silent(_: Signals, found: DiagnosisFinding, __: LengthBias | None) -> Advic
 
 
 def _entropy_gone(s: Signals, found: DiagnosisFinding, _: LengthBias | None) -> Advice:
-    return _variant(s, "dapo", f"{found.text}; a wider upper clip lets unlikely tokens grow again")
+    return _simpler(s) or _variant(s, "dapo", f"{found.text}; a wider upper clip lets unlikely tokens grow again")
+
+
+def _simpler(s: Signals) -> Advice | None:
+    """Return the option that spends entropy by itself; None where none that is known does, and a variant is due."""
+    temperature, rate = s.option("temperature"), s.option("learning_rate") or _logged_rate(s)
+    if (s.option("entropy_coef") or 0) < 0:
+        because = "a coefficient below 0 is paid for entropy that is lost"
+        return Advice(change="take the price on entropy out", because=because, options={"entropy_coef": 0.0})
+    if temperature is not None and temperature < COLD:
+        because = f"at {number(temperature)} samples are sharper than the policy, and training makes it as sharp"
+        return Advice(change="sample at temperature 1", because=because, options={"temperature": 1.0})
+    if rate is not None and rate > STEEP:
+        because = f"{number(rate)} is far above the usual rate of an adapter, 1e-4, and steps so large spend entropy"
+        return _rate(s, "a tenth", 1 / 10, because, _restart(s))
+    return None
 
 
 def _entropy_up(s: Signals, _: DiagnosisFinding, __: LengthBias | None) -> Advice:
@@ -246,7 +270,7 @@ def _length(s: Signals, found: DiagnosisFinding, bias: LengthBias | None) -> Adv
         )
     entropy = s.trend("entropy")
     if entropy.direction == "down" and entropy.end < 0.5 * entropy.start:
-        return _variant(s, "dapo", f"{found.text}, and entropy halves: long degenerate reasoning")
+        return _simpler(s) or _variant(s, "dapo", f"{found.text}, and entropy halves: long degenerate reasoning")
     return _variant(s, "dr_grpo", f"{found.text}: length drifts whatever the quality", other=_length_words(s))
 
 

@@ -42,8 +42,9 @@ class RunLog:
     @property
     def components(self) -> tuple[str, ...]:
         """Return the names of the reward's components, in the order of the log."""
+        head, tail = "rewards/", "/mean"
         return tuple(
-            name.split("/")[1] for name in self.series if name.startswith("rewards/") and name.endswith("/mean")
+            name[len(head) : -len(tail)] for name in self.series if name.startswith(head) and name.endswith(tail)
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llm_finetuning.diagnosis import samples, trends, verdict
-from llm_finetuning.diagnosis.advice import advise
+from llm_finetuning.diagnosis.advice import advise, is_of_experts
 from llm_finetuning.diagnosis.log import Completion, RunLog
 from llm_finetuning.diagnosis.record import Diagnosis, DiagnosisFinding, Power
 from llm_finetuning.diagnosis.rules.progress import too_short
@@ -44,6 +44,8 @@ def report(log: RunLog, *, goal: str | None, moe: bool | None, completions: Sequ
         return _empty(s)
     rulings = verdict.rulings(s)
     findings = verdict.judge(s, rulings)
+    if is_of_experts(s, findings[0]):  # the rule was tried on dense models
+        findings[0] = dataclasses.replace(findings[0], confidence="literature only")
     first = findings[0]
     wanted = s.wanted[0] if len(s.wanted) == 1 else None
     bias = samples.length_bias(completions, wanted) if completions else None
@@ -65,7 +67,7 @@ def report(log: RunLog, *, goal: str | None, moe: bool | None, completions: Sequ
         power=_power(s) if first.role == "undecided" else [],
         checkpoint=_checkpoint(s, first),
         missing=_missing(s),
-        quotes=samples.quotes(completions, first.since, wanted) if shows else {},
+        quotes=samples.quotes(completions, first.since, wanted, s.weights) if shows else {},
         options={name: _plain(log.options[name]) for name in MATTERS if name in log.options},
         notes=[*log.notes, *_notes(s)],
     )
@@ -103,7 +105,8 @@ def _length_finding(bias: "LengthBias | None") -> list[DiagnosisFinding]:
     text = f"within {bias.groups} groups the rank correlation of length and advantage is {bias.rho:.2f}" + (
         f" (p = {bias.p:.1g})" if enough else f": too few groups to judge, {samples.FEWEST_GROUPS} are needed"
     )
-    code = "length_pays" if bias.pays else "length_does_not_pay" if enough else "length_unknown"
+    otherwise = "length_does_not_pay" if enough else "length_unknown"
+    code = "length_pays" if bias.pays else "shortness_pays" if bias.pays_the_short else otherwise
     return [DiagnosisFinding(code=code, role="watch", text=text, numbers={"rho": bias.rho, "p": bias.p})]
 
 
@@ -162,7 +165,8 @@ def _notes(s: Signals) -> list[str]:
     if s.components and not s.wanted:
         notes.append("no component's name says what is wanted; name it with --goal")
     elif s.components and s.goal is None:
-        notes.append(f"taken as what is wanted, by its name: {', '.join(s.wanted)}; say otherwise with --goal")
+        how = "its weight 0" if s.weights.get(s.wanted[0]) == 0 else "its name"
+        notes.append(f"taken as what is wanted, by {how}: {', '.join(s.wanted)}; say otherwise with --goal")
     if s.reward_moves == "up" and not s.log.held_out:
         notes.append(
             "a training reward that rises is no proof of skill: on some model families random rewards do the same"

@@ -5,8 +5,9 @@ Only texts show a hacked reward where it has one component: held-out rewards are
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from llm_finetuning.diagnosis.log import Completion
@@ -37,7 +38,16 @@ class LengthBias:
     @property
     def pays(self) -> bool:
         """Tell whether the reward pays for length itself."""
-        return self.groups >= FEWEST_GROUPS and abs(self.rho) > BIAS and self.p < BIAS_P
+        return self._sure and self.rho > BIAS
+
+    @property
+    def pays_the_short(self) -> bool:
+        """Tell whether the reward pays for being short."""
+        return self._sure and self.rho < -BIAS
+
+    @property
+    def _sure(self) -> bool:
+        return self.groups >= FEWEST_GROUPS and self.p < BIAS_P
 
 
 def length_bias(completions: Sequence[Completion], goal: str | None = None) -> LengthBias | None:
@@ -71,8 +81,16 @@ def length_bias(completions: Sequence[Completion], goal: str | None = None) -> L
     return LengthBias(rho=rho, p=math.erfc(abs(z) / math.sqrt(2)), groups=len(parts), completions=n)
 
 
-def quotes(completions: Sequence[Completion], since: float | None, goal: str | None) -> dict[str, list[Quote]]:
-    """Return the completions that were paid most before a step and from it on; of equal pay, the last ones."""
+def quotes(
+    completions: Sequence[Completion],
+    since: float | None,
+    goal: str | None,
+    weights: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, list[Quote]]:
+    """Return the completions that were paid most before a step and from it on; of equal pay, the last ones.
+
+    A component without a weight counts once; one of weight 0 is watched and pays nothing.
+    """
     if not completions:
         return {}
     boundary = since if since is not None else math.inf
@@ -80,12 +98,14 @@ def quotes(completions: Sequence[Completion], since: float | None, goal: str | N
         "before": [row for row in completions if row.step < boundary],
         "after": [row for row in completions if row.step >= boundary],
     }
-    return {side: _highest(rows, goal) for side, rows in sides.items() if rows}
+    return {side: _highest(rows, goal, weights) for side, rows in sides.items() if rows}
 
 
-def _highest(rows: Sequence[Completion], goal: str | None) -> list[Quote]:
+def _highest(rows: Sequence[Completion], goal: str | None, weights: Mapping[str, float]) -> list[Quote]:
     found: dict[str, Quote] = {}
-    for row in sorted(rows, key=lambda row: (_paid(row), row.step), reverse=True):
+    for paid, row in sorted(
+        ((_paid(row, weights), row) for row in rows), key=lambda p: (p[0], p[1].step), reverse=True
+    ):
         text = row.completion
         shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " ..."
         if shown in found:
@@ -93,7 +113,7 @@ def _highest(rows: Sequence[Completion], goal: str | None) -> list[Quote]:
         held = row.rewards.get(goal) if goal is not None else None
         found[shown] = Quote(
             step=row.step,
-            paid=_paid(row),
+            paid=paid,
             goal=held if held is not None and math.isfinite(held) else None,
             prompt=row.prompt[:SHOWN_CHARACTERS],
             completion=shown,
@@ -103,9 +123,10 @@ def _highest(rows: Sequence[Completion], goal: str | None) -> list[Quote]:
     return list(found.values())
 
 
-def _paid(row: Completion) -> float:
-    """Return the sum of what was paid, without weights; components that abstained add nothing."""
-    return sum(value for value in row.rewards.values() if value is not None and math.isfinite(value))
+def _paid(row: Completion, weights: Mapping[str, float]) -> float:
+    """Return the weighted sum of what was paid; components that abstained add nothing."""
+    held = ((weights.get(name, 1.0), value) for name, value in row.rewards.items())
+    return sum(weight * value for weight, value in held if value is not None and math.isfinite(value))
 
 
 def _centred(values: "Column") -> "Column":

@@ -259,6 +259,15 @@ class Signals:
         return found if len(found) > 1 else {}
 
     @cached_property
+    def weights(self) -> dict[str, float]:
+        """Return the weight of each component, by name; none where the options do not tell."""
+        held, names = self.options.get("reward_weights"), self.log.components
+        if not isinstance(held, list | tuple) or len(held) != len(names):
+            return {}
+        known = all(isinstance(weight, int | float) and math.isfinite(weight) for weight in held)
+        return dict(zip(names, held, strict=True)) if known else {}
+
+    @cached_property
     def wanted(self) -> tuple[str, ...]:
         """Return the components that are wanted: the caller's, else by name, else those that are not named as a form.
 
@@ -268,9 +277,8 @@ class Signals:
         names = list(self.components)
         if self.goal is not None and self.goal in names:
             return (self.goal,)
-        weights = self.options.get("reward_weights")
-        if isinstance(weights, list | tuple) and len(weights) == len(names) and 0 in weights:
-            return tuple(name for name, weight in zip(names, weights, strict=True) if weight == 0)
+        if watched := tuple(name for name, weight in self.weights.items() if weight == 0):
+            return watched
         by_name = [name for name in names if is_wanted(name)]
         if by_name:
             return (min(by_name, key=_rank),)

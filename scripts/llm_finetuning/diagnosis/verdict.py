@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
+from llm_finetuning.diagnosis import trends
 from llm_finetuning.diagnosis.record import DiagnosisFinding, Exclusion, Role
 from llm_finetuning.diagnosis.rules import ORDER, RULES
 from llm_finetuning.diagnosis.rules.progress import FEWEST_ROWS, is_too_short, too_short
@@ -50,12 +51,17 @@ def exclusions(found: dict[str, Ruling]) -> list[Exclusion]:
 
 
 def _first_cause(s: Signals, failures: Sequence[DiagnosisFinding]) -> DiagnosisFinding:
-    """Return the earliest failure; of those that begin together the one that stands first in the order of causes."""
-    begin = min(map(_since, failures))
+    """Return the earliest failure; of those that begin together the one that stands first in the order of causes.
+
+    What was over in the first half of the run explains nothing that lasts to its end, and counts where nothing does.
+    """
+    middle = float(s.log.steps[0]) + s.steps / 2
+    lasting = [finding for finding in failures if finding.until is None or finding.until > middle] or failures
+    begin = min(map(_since, lasting))
     row = s.steps / max(1, s.rows)
     near = begin + max(TOGETHER_ROWS * row, TOGETHER_SHARE * s.steps)
     return min(
-        (finding for finding in failures if _since(finding) <= near), key=lambda finding: ORDER.index(finding.code)
+        (finding for finding in lasting if _since(finding) <= near), key=lambda finding: ORDER.index(finding.code)
     )
 
 
@@ -73,8 +79,10 @@ def _at_once(s: Signals, finding: DiagnosisFinding) -> bool:
 
     early = finding.since is not None and s.rows > 0 and finding.since <= float(s.log.steps[0])
     if finding.code == "zero_signal":
-        told = s.has("frac_reward_zero_std") or s.rows >= FEWEST_ROWS  # a row of an old log may speak of one group
-        return early and told and bool(np.nanmean(s.silent) >= 1)
+        rows = s.silent[trends.present(s.silent)]
+        if s.has("frac_reward_zero_std"):
+            return bool(np.min(rows[-trends.ROWS_OF_TREND :]) >= 1)
+        return early and s.rows >= FEWEST_ROWS and bool(np.min(rows) >= 1)  # a row of an old log may be one group's
     if finding.code == "truncation":
         return s.rows >= FEWEST_ROWS and bool(np.nanmean(s.cut) >= ALL_CUT)
     return finding.code == "nan" or (finding.code == "kl_blowup" and (early or s.rows >= FEWEST_ROWS))

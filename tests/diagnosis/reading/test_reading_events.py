@@ -78,3 +78,16 @@ def test_a_record_that_is_no_event_is_left_out(tmp_path: Path) -> None:
     assert log.notes == ("2 records hold no event and were left out",)
     with pytest.raises(Refusal, match="none of its 0 rows"):
         read(tmp_path, VERSION + broken)
+
+
+def test_a_file_of_the_real_writer() -> None:
+    """What torch 2.13's SummaryWriter wrote with tensorboard 2.21: scalars of both kinds, text and a histogram."""
+    log = reading.read(Path(__file__).with_name("summary_writer.tfevents"))
+    assert log.form == "tensorboard"
+    assert log.steps.tolist() == list(range(1, 13))
+    assert log.series["reward"].values.tolist() == [0.25 + step / 32 for step in range(1, 13)]
+    assert log.series["kl"].bad.tolist() == [False] * 11 + [True]
+    assert (log.held_out_steps.tolist(), log.held_out["reward"].values.tolist()) == ([4, 8, 12], [0.25, 0.5, 0.75])
+    assert log.components == ("math/exact",)
+    assert {"learning_rate": 1e-05, "num_generations": 8, "beta": 0.0}.items() <= log.options.items()
+    assert log.notes == ()

@@ -41,10 +41,10 @@ ORDER = (
     "sampler_drift",
     "proxy_only",
     "policy_collapse",
+    "entropy_collapse",  # one text is left: groups agree, and where it has no end all are cut
     "truncation",
     "zero_signal",
     "entropy_explosion",
-    "entropy_collapse",
     "length_growth",
     "reward_decline",
     "grad_spikes",

@@ -13,6 +13,9 @@ GONE = 0.8
 NOTHING_LEFT = 0.05
 """Nats a token: below, sampling returns one completion. A policy that starts there was made narrow before."""
 
+NOTHING_OF_IT = 0.05
+"""Share of the first entropy that is as good as nothing where it began high: above 1 nat a token."""
+
 GROWN, GROWN_NATS = 2.0, 1.0
 """Times and nats by which entropy grows when exploration runs away; clip-higher was reported at 2.0 nats and worse."""
 
@@ -31,7 +34,7 @@ def entropy(s: Signals) -> Ruling:
     end = float(np.mean(values[-max(3, len(values) // 5) :]))
     falls = found.direction == "down" and start > NOTHING_LEFT and end < (1 - GONE) * start
     grows = found.direction == "up" and end > GROWN * start and end - start > GROWN_NATS
-    if falls and not _still_gains(s) and not s.at_ceiling and not _exchanged(s, end):
+    if falls and not _still_gains(s) and not s.at_ceiling and not _exchanged(s, start, end):
         since = float(steps[trends.crossing(values, (1 - GONE / 2) * start, upward=False)])
         text = f"entropy {course(start, end)} nats a token while the reward of the second half stands still"
         return Ruling(found=(_finding(s, "entropy_collapse", text, since, end - start, start),))
@@ -52,7 +55,7 @@ def _still_gains(s: Signals) -> bool:
     return trends.trend(reward[len(reward) // 2 :]).direction == "up"
 
 
-def _exchanged(s: Signals, end: float) -> bool:
+def _exchanged(s: Signals, start: float, end: float) -> bool:
     """Tell whether entropy was spent on a gain, after which the reward rests: that is the usual exchange.
 
     It is a collapse all the same where nothing is left to sample from, and half of the groups agree.
@@ -60,7 +63,7 @@ def _exchanged(s: Signals, end: float) -> bool:
     import numpy as np
 
     late = s.second_half(s.silent)
-    nothing_left = end < NOTHING_LEFT and len(late) > 0 and float(np.mean(late)) >= WEAK
+    nothing_left = end < max(NOTHING_LEFT, NOTHING_OF_IT * start) and len(late) > 0 and float(np.mean(late)) >= WEAK
     return (s.reward_moves == "up" or s.hints_at_a_gain()) and not nothing_left
 
 

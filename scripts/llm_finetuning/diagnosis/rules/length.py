@@ -48,7 +48,8 @@ def length(s: Signals) -> Ruling:
     if better:
         text = f"length {course(start, end)} tokens with the reward: whether longer is better the log cannot tell"
         return Ruling(found=(DiagnosisFinding(code="length_with_reward", role="watch", text=text),))
-    since = float(steps[trends.crossing(values, (1 + GROWN) * start, upward=True)])
+    # A length that falls first lies above that level in its first rows too, which would date it before its cause.
+    since = float(steps[trends.below_for_good(-values, -(1 + GROWN) * start)])
     drifting = s.reward_moves == "up"
     return Ruling(
         found=(

@@ -14,6 +14,8 @@ CUT_GUESSED = 0.3
 CUT_AND_LEARNING = 0.8
 """Until here a reward that rises shows that enough completions end."""
 
+_BEFORE = 3  # rows that speak of the policy as it was before training
+
 
 def truncation(s: Signals) -> Ruling:
     """Completions that end at the cap instead of at an end token."""
@@ -28,6 +30,8 @@ def truncation(s: Signals) -> Ruling:
     learning = s.reward_moves == "up"
     if late < least or (learning and late < CUT_AND_LEARNING):
         early = float(np.mean(rows[trends.present(rows)][:5]))
+        if learning and (shaped := _shaped(s, late)) is not None:
+            return Ruling(found=(shaped,))
         return Ruling(
             found=_early(early, late, s) if early >= CUT_GUESSED and late < CUT_GUESSED else _watch(late),
             clear=f"{share(late)} of completions in the second half are cut",
@@ -51,6 +55,35 @@ def truncation(s: Signals) -> Ruling:
                 refute="completions that end with an end token and were counted as cut (a second end token)",
             ),
         )
+    )
+
+
+def _shaped(s: Signals, late: float) -> DiagnosisFinding | None:
+    """Return that half of the first completions were cut and the reward rose as the policy became short enough.
+
+    What it learned first is the cap; what it would have learned with room this log cannot show. A length that is judged
+    by a mean alone says too little: one row may be one group.
+    """
+    there = trends.present(s.cut)
+    rows, steps = s.cut[there], s.log.steps[there]
+    first = float(rows[:_BEFORE].mean())
+    early = trends.jump(rows)
+    falls = trends.trend(rows).direction == "down" or (early is not None and early.direction == "down")
+    if s.cut_is_guessed or first < CUT or late >= CUT_GUESSED or not falls:
+        return None
+    until = float(steps[trends.below_for_good(rows, CUT_GUESSED)])
+    cap = f"{s.cap:g} tokens" if s.cap is not None else "the cap"
+    return DiagnosisFinding(
+        code="truncation",
+        role="failure",
+        text=f"{share(first)} of the first completions were cut and {share(late)} of those in the second half: by step "
+        f"{until:g} the policy learned to answer within {cap}, whatever it knows",
+        since=float(steps[0]),
+        until=until,
+        numbers={"cut_first_rows": first, "cut_second_half": late} | ({"cap": s.cap} if s.cap is not None else {}),
+        effect=Effect(metric="completions/clipped_ratio", value=late - first),
+        confirm="at twice the cap the reward ends higher, and completions are longer",
+        refute="at twice the cap the reward ends where it does now",
     )
 
 
