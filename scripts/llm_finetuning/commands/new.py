@@ -60,7 +60,7 @@ def command(
     path = write(run_dir, method=method, model=model, dataset=dataset)
     facts = {"wrote": str(path), "method": method}
     console.finish(
-        [f"wrote: {path}", f"next: edit it, then {artifact.shell_line('sample', run_dir)}"], facts, as_json=as_json
+        [f"wrote: {path}", f"next: edit it, then {artifact.shell_line('audit', run_dir)}"], facts, as_json=as_json
     )
     return EXIT_DONE
 
