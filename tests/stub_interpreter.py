@@ -1,6 +1,6 @@
 """A training interpreter as far as its metadata goes: this Python, beside it what pip would have written of packages.
 
-There is nothing to import in it; a test that trains or samples takes the real one (`engine_python`).
+There is nothing to import in it, whatever the tests' own Python has (`-S`); a test that trains or samples takes the real one (`engine_python`).
 """
 
 import shlex
@@ -36,6 +36,6 @@ def write(
         text = f"from typing import Optional\n__version__ = '{versions['torch']}+cpu'\ncuda: Optional[str] = None\n"
         (site / "torch" / "version.py").write_text(text)
     program = folder / "python"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(site))} exec {shlex.quote(sys.executable)} "$@"\n')
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(site))} exec {shlex.quote(sys.executable)} -S "$@"\n')
     program.chmod(0o755)
     return program

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_rules import TABLE
+from test_diagnosis_rules import TABLE
 from training_logs import Columns, log, noise, ramp, sound
 
 from llm_finetuning import trl_options

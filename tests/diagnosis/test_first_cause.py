@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_rules import flat, nothing_left_to_sample
+from test_diagnosis_rules import flat, nothing_left_to_sample
 from training_logs import Columns, log, noise, ramp, sound
 
 from llm_finetuning.diagnosis import diagnose
