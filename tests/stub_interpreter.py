@@ -1,6 +1,7 @@
 """A training interpreter as far as its metadata goes: this Python, beside it what pip would have written of packages.
 
-There is nothing to import in it, whatever the tests' own Python has (`-S`); a test that trains or samples takes the real one (`engine_python`).
+There is nothing to import in it, whatever the tests' own Python has (`-S`); a test that trains or samples takes the
+real one (`engine_python`).
 """
 
 import shlex
