@@ -79,3 +79,11 @@ def test_no_arguments_show_the_verbs(finetune: Finetune) -> None:
 
     assert code == 0
     assert all(verb in out for verb in cli.VERBS)
+
+
+def test_status_of_a_broken_brief_names_its_fault(run_dir: Path, finetune: Finetune) -> None:
+    """`new` would refuse what is there: the next thing is to mend the file, at its line."""
+    (run_dir / "brief.yaml").write_text("{", "utf-8")
+    code, out, _ = finetune("status", run_dir)
+    assert code == 0
+    assert out.splitlines()[-1].startswith(f"next: mend {run_dir / 'brief.yaml'}:")

@@ -122,6 +122,42 @@ def test_the_share_of_vllm_is_derived(tmp_path: Path, finetune: Finetune) -> Non
     assert built(stated) == (0.2, "brief")
 
 
+@pytest.mark.parametrize("option", ["--available", "--host"])
+@pytest.mark.parametrize("value", ["nan", "inf", "1e400", "-1"])
+def test_memory_is_a_number(tmp_path: Path, finetune: Finetune, option: str, value: str) -> None:
+    """What is no amount of memory is bad input, in one line."""
+    code, _, err = finetune("plan", write(tmp_path), option, value)
+    assert code == 2
+    assert option in err
+
+
+def test_what_was_stated_is_asked_again(tmp_path: Path, finetune: Finetune) -> None:
+    """The next command plans on the same memory, and the change stands beside the options that are there."""
+    run = write(tmp_path, model="Llama-3.1-8B", training={"adapter": "lora"})
+    code, out, _ = finetune("plan", run, "--available", "30")
+    assert code == 1
+    last = out.splitlines()[-1]
+    assert "into brief.yaml, beside what stands there, then" in last
+    assert f"`finetune plan {run} --available 30`" in last
+
+
+def test_experts_stay_as_loaded_in_qlora(tmp_path: Path, finetune: Finetune) -> None:
+    """4-bit loading takes linear maps: of Mixtral's 46.7 billion weights 45 billion stay in 16 bits."""
+    run = write(tmp_path, model="Mixtral-8x7B", hardware="h200", training={"adapter": "qlora"})
+    facts = json.loads(finetune("plan", run, "--json")[1])
+    (weights,) = {part["gib"] for phase in facts["phases"] for part in phase["parts"] if part["name"] == "weights"}
+    assert 84 < weights < 87
+    assert any("experts stay as loaded" in note for note in facts["notes"])
+
+
+def test_a_checkpoint_that_is_quantised_already_is_not_counted(tmp_path: Path, finetune: Finetune) -> None:
+    """AWQ's four bits are no 16-bit weights: no number is made up."""
+    run = write(tmp_path, model="Llama-3.1-8B", quantization_config={"quant_method": "awq", "bits": 4})
+    code, out, _ = finetune("plan", run)
+    assert code == 3
+    assert "quantised already (awq)" in out
+
+
 def test_build_says_the_verdict_and_refuses_the_impossible(tmp_path: Path) -> None:
     """What fits or is not known is a note; where not even the lowest need fits, building stops with the change."""
 

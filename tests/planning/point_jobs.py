@@ -267,6 +267,7 @@ def _unsloth(record: dict[str, Any], shape: str) -> Reading:
         fused_kernels=True,
         loss="in_place",
         double_quantization=tuning == "qlora",
+        quantized_experts=True,
         accumulation=4,
     )
     cap = job.length

@@ -116,6 +116,8 @@ def changed(name: str, **keys: Any) -> dict[str, Any]:
         ({"model_type": 7}, "model_type 7"),
         (changed("Llama-2-7B", hidden_size=..., vocab_size=...), "no hidden_size, vocab_size"),
         (changed("Llama-2-7B", num_hidden_layers="32"), "num_hidden_layers is '32', not a count"),
+        (changed("Llama-2-7B", num_hidden_layers=0), "num_hidden_layers is 0, not a count"),
+        (changed("Llama-2-7B", vocab_size=float("inf")), "vocab_size is inf, not a count"),
         (changed("Llama-2-7B", intermediate_size=-1), "intermediate_size is -1"),
         (changed("Jamba-v0.1", mamba_d_state=...), "no mamba_d_state"),
         (changed("Nemotron-3-Nano-30B-A3B", hybrid_override_pattern="MX"), "'X' is not known"),

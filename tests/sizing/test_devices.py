@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_finetuning.errors import Refusal
 from llm_finetuning.recipes.config import Machine
 from llm_finetuning.sizing import devices
 from llm_finetuning.sizing.devices import device_of
@@ -55,9 +56,16 @@ def test_stated_memory_is_taken_and_unknown_memory_is_none() -> None:
     card = device_of(Machine(name="h100", gpus=1), available_gib=60)
     assert card is not None
     assert (card.free_gib, card.total_gib) == (60, 79.18)
-    more = device_of(Machine(name="h100", gpus=1), available_gib=100)
-    assert more is not None
-    assert more.free_gib == 79.18
+    with pytest.raises(Refusal, match=r"--available 100: h100 has 79\.2 GiB"):
+        device_of(Machine(name="h100", gpus=1), available_gib=100)
+    with pytest.raises(Refusal, match="--available 500: dgx-spark has"):
+        device_of(Machine(name="dgx-spark", gpus=1), available_gib=500)
+    for machine in (Machine(name="cpu", gpus=0), Machine(name="dgx-spark", gpus=1)):
+        with pytest.raises(Refusal, match=r"--host 500: only .* are there"):
+            device_of(machine, host_gib=500, meminfo=meminfo(128, 2, 100))
+    unknown = device_of(Machine(name="rtx4080", gpus=1), available_gib=15.5)
+    assert unknown is not None
+    assert (unknown.free_gib, unknown.total_gib) == (15.5, 15.5)
     assert device_of(Machine(name="mi300x", gpus=1)) is None
     assert device_of(Machine(name="cpu", gpus=0)) is None
     cpu = device_of(Machine(name="cpu", gpus=0), meminfo=meminfo(32, 2, 20))

@@ -1,5 +1,6 @@
 """`finetune plan`: does this run fit its machine, with which smallest change does it, and how long will it take?"""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
 
 EXITS = {"fits": EXIT_DONE, "tight": EXIT_DONE, "does not fit": EXIT_NO, "unknown": EXIT_INSUFFICIENT}
 
-_MEMORY = click.FloatRange(min=0)
+
+class _Memory(click.FloatRange):
+    """GiB, of which there can be neither an infinite number nor none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is no number of GiB", param, ctx)
+        return found
+
+
+_MEMORY = _Memory(min=0, max=1e6)
 
 
 @click.command("plan", short_help="Say whether the run fits the machine")
@@ -182,7 +194,9 @@ def _planned(
     if host_gib and not where.device.unified and machine.gpus:
         notes = [*notes, "--host counts where host and GPU have one memory; on this card it changes nothing"]
     found = remedies.search(loaded, where, now) if now.verdict != "fits" else None
-    plan = _plan(loaded, now, found, notes)
+    flags = [*(["--available", f"{available_gib:g}"] if available_gib is not None else [])]
+    flags += ["--host", f"{host_gib:g}"] if host_gib else []
+    plan = _plan(loaded, now, found, notes, flags)
     time, measured, more = _time(loaded, where, now, calibrate=calibrate, python=python)
     return dataclasses.replace(plan, time=time, calibrated=measured, notes=[*plan.notes, *more])
 
@@ -238,19 +252,19 @@ def _unknown_plan(reason: str, notes: list[str]) -> Any:
     )
 
 
-def _plan(loaded: "LoadedBrief", now: "Forecast", found: "Remedies | None", notes: list[str]) -> Any:
+def _plan(loaded: "LoadedBrief", now: "Forecast", found: "Remedies | None", notes: list[str], flags: list[str]) -> Any:
     import dataclasses
 
     from llm_finetuning import artifact
     from llm_finetuning.sizing import remedies
     from llm_finetuning.types import Plan
 
-    again = artifact.shell_line("plan", loaded.run_dir)
+    again = artifact.shell_line("plan", loaded.run_dir, *flags)
     remedy = found.found if found else None
     if now.verdict != "does not fit":
         action = artifact.shell_line("preflight", loaded.run_dir)
     elif remedy:
-        action = f"write {remedies.words_of(remedy.change)} into brief.yaml, then `{again}`"
+        action = f"write {remedies.words_of(remedy.change)} into brief.yaml, beside what stands there, then `{again}`"
     else:
         action = f"no change of the brief fits: name a smaller model or a larger machine, then `{again}`"
     needs = now.memory.device

@@ -43,7 +43,8 @@ def run(run_dir: Path) -> dict[str, Any]:
         if next_command is None and state not in ("done", "demo") and not _goes_on(stage.verb, state, run_dir):
             # Samples of another brief are set aside, never written over: that is asked for in words.
             options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
-            next_command = artifact.shell_line(stage.verb, run_dir, *options)
+            broken_brief = stage.verb == "new" and state != "missing"
+            next_command = f"mend {detail}" if broken_brief else artifact.shell_line(stage.verb, run_dir, *options)
     if training := _training(run_dir):
         rows.append(training)
     return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir, method)}

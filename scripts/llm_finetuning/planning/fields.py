@@ -19,6 +19,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_NEVER_ZERO = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+
+
 class Fields:
     """A config.json with the defaults of its family; `check` refuses with every key that was asked for in vain."""
 
@@ -45,7 +48,8 @@ class Fields:
         if value is None:
             self._missing.append(name)
             return 1
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 0:
+        least = 1 if name in _NEVER_ZERO else 0
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1 or value < least:
             self._wrong.append(f"{name} is {value!r}, not a count")
             return 1
         return int(value)

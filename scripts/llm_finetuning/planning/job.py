@@ -69,6 +69,7 @@ class Job:
     accumulation: int = 1
     adapter: Adapter | None = None
     double_quantization: bool = False
+    quantized_experts: bool = False  # bitsandbytes replaces `nn.Linear`s; transformers 5 keeps experts as one tensor
     loss: LossPath = "fused"
     fused_kernels: bool = False  # Liger's, or a compiler's: norms and gates in one kernel each
     reference: bool = False  # a second model beside the policy

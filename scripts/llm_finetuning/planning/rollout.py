@@ -25,7 +25,7 @@ def engine_weights(model: Architecture, job: Job) -> float:
     """Return the bytes of vLLM's copy of the weights, on one device of its tensor-parallel group."""
     each = BYTES[job.rollout.weights]
     if job.rollout.quantized:
-        quantized = quantized_weights(model)
+        quantized = quantized_weights(model, experts=True)
         size = quantized * NF4 + (model.total - quantized) * each
     else:
         size = float(model.total * each)

@@ -44,16 +44,19 @@ def adapter_parameters(model: Architecture, adapter: Adapter | None) -> int:
     return sum(rank * (m.inputs + m.outputs) for layer in model.layers for m in adapted(layer, adapter))
 
 
-def quantized_weights(model: Architecture) -> int:
-    """Return how many weights 4-bit loading takes: the maps in the layers, and the experts; never embedding or head."""
-    return model.linear_weights + model.expert_weights
+def quantized_weights(model: Architecture, *, experts: bool) -> int:
+    """Return how many weights 4-bit loading takes: the maps in the layers, never embedding or head.
+
+    Experts count where they are `nn.Linear`s, as in checkpoints of Unsloth and in transformers before 5.
+    """
+    return model.linear_weights + (model.expert_weights if experts else 0)
 
 
 def weight_bytes(model: Architecture, job: Job) -> float:
     """Return the bytes of the loaded policy, not sharded."""
     if job.tuning != "qlora":
         return model.total * job.weight_bytes
-    quantized = quantized_weights(model)
+    quantized = quantized_weights(model, experts=job.quantized_experts)
     each = NF4_DOUBLE if job.double_quantization else NF4
     return quantized * each + (model.total - quantized) * job.weight_bytes
 

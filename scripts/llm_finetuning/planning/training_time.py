@@ -88,7 +88,7 @@ def weight_traffic(model: Architecture, job: Job) -> float:
     """Return the bytes that one pass moves of the weights; what is cast or unpacked goes to memory and back."""
     dense = model.total - (model.embedding if not model.tied else 0)
     if job.tuning == "qlora":
-        packed = quantized_weights(model)
+        packed = quantized_weights(model, experts=job.quantized_experts)
         return packed * (NF4 + 2.0 * job.compute_bytes) + (dense - packed) * job.weight_bytes
     each = job.weight_bytes + (4.0 if job.casts else 0.0)
     return float(dense * each)

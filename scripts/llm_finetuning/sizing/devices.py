@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from llm_finetuning.errors import Refusal
 from llm_finetuning.planning import hardware
 from llm_finetuning.recipes.config import Machine
 
@@ -43,8 +44,12 @@ def device_of(
     if machine.gpus == 0:
         return _cpu(available_gib, host_gib, meminfo)
     card = hardware.card_named(machine.name, machine.memory_gb)
+    if card is None and available_gib is not None:
+        words = "as stated; the card itself is not known, and a share of it counts as one of what is free"
+        return Device(name=machine.name, total_gib=available_gib, free_gib=available_gib, words=words)
     if card is None:
         return None
+    _check_stated(available_gib, card.memory_gib, card.name)
     if card.unified:
         return _unified(card, available_gib, host_gib, meminfo)
     free = min(available_gib, card.memory_gib) if available_gib is not None else card.memory_gib
@@ -72,8 +77,9 @@ def _cpu(available_gib: float | None, host_gib: float, meminfo: str | None) -> D
     available = available_gib if available_gib is not None else sizes.get("MemAvailable")
     if available is None:
         return None
-    total = sizes.get("MemTotal", available)
+    total = max(sizes.get("MemTotal", available), available)  # what is stated may be another machine's
     words = "as stated" if available_gib is not None else "available on this machine now"
+    _check_host(host_gib, available)
     return Device(name="cpu", total_gib=total, free_gib=available - host_gib, words=words)
 
 
@@ -87,6 +93,7 @@ def _unified(card: hardware.Card, available_gib: float | None, host_gib: float, 
     elif "MemAvailable" in sizes:
         available, words = sizes["MemAvailable"], "on this machine now"
     floor = hardware.host_floor_gib(total)
+    _check_host(host_gib, available - floor)
     words = f"{available:.1f} GiB available {words}, less {floor:.1f} for the host"
     if host_gib:
         words += f" and {host_gib:.1f} for shared memory and data workers"
@@ -99,6 +106,17 @@ def _unified(card: hardware.Card, available_gib: float | None, host_gib: float, 
         source=card.source,
         notes=_cache_notes(sizes),
     )
+
+
+def _check_stated(available_gib: float | None, total: float, name: str) -> None:
+    """Refuse more memory than there is; a driver may count a little more than the table."""
+    if available_gib is not None and available_gib > total * (1 + hardware.SAME_CARD):
+        raise Refusal(f"--available {available_gib:g}: {name} has {total:.1f} GiB; state what is free of them")
+
+
+def _check_host(host_gib: float, left: float) -> None:
+    if host_gib and host_gib >= left:
+        raise Refusal(f"--host {host_gib:g}: only {max(left, 0):.1f} GiB are there for the run and it; state less")
 
 
 def _cache_notes(sizes: dict[str, float]) -> tuple[str, ...]:

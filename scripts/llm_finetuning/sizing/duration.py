@@ -55,11 +55,12 @@ def timed(now: Forecast, model: Architecture, seen: Observed, rates: Rates) -> T
     config = now.config
     options = {name: option.value for name, option in config.trainer.items()}
     notes = list(seen.notes)
-    steps = steps_of(config, seen.rows).total if seen.rows is not None else None
+    steps = steps_of(config, seen.rows).total if seen.rows else None
     if steps is None and int(options.get("max_steps") or -1) > 0:
         steps = int(options["max_steps"])
     if steps is None:
-        notes.append("the run's steps are not known: `finetune audit` counts the rows")
+        why = "the data set has no rows" if seen.rows == 0 else "`finetune audit` counts the rows"
+        notes.append(f"the run's steps are not known: {why}")
     if config.method == "grpo":
         job, turn = _drawing(now, options, seen, notes)
     else:

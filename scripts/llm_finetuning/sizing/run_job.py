@@ -88,7 +88,12 @@ def job_of(
     server = None
     if config.shape.engine == "server":
         server = _served(config, options, model, stored, server_share)
-    return RunJob(job, tuple(_notes(config, options, longest_prompt, longest_row)), server)
+    notes = [*_notes(config, options, longest_prompt, longest_row)]
+    if tuning == "qlora" and model.expert_weights:
+        notes.append(
+            "the experts stay as loaded: 4-bit loading takes `nn.Linear`s, and transformers keeps them as tensors"
+        )
+    return RunJob(job, tuple(notes), server)
 
 
 def _dtype(said: Any) -> Dtype | None:

@@ -9,6 +9,9 @@ from llm_finetuning.sizing.forecast import Situation
 from llm_finetuning.sizing.model_config import ModelConfig
 from llm_finetuning.sizing.unknown import Unknown
 
+COUNTED = ("mxfp4", "bitsandbytes")
+"""Formats of a checkpoint that trains: TRL loads the first in 16 bits, the second is QLoRA's own."""
+
 
 def config_of(loaded: LoadedBrief) -> ModelConfig:
     """Return the model's config.json; Unknown where it is not on this machine."""
@@ -42,6 +45,7 @@ def situation_of(
     if device is None:
         raise Unknown(devices.unknown_words(machine))
     found = config_of(loaded)
+    _check_unquantized(found)
     try:
         model = architecture.read(found.values)
     except UnknownShape as unknown:
@@ -54,3 +58,14 @@ def situation_of(
         longest_prompt=longest_prompt,
         longest_row=row_lengths.bound(loaded),
     )
+
+
+def _check_unquantized(found: ModelConfig) -> None:
+    """Refuse to plan weights whose format is not counted: they are neither 16 bits nor what QLoRA makes of them."""
+    said = found.values.get("quantization_config")
+    kind = said.get("quant_method") if isinstance(said, dict) else None
+    if kind is not None and kind not in COUNTED:
+        raise Unknown(
+            f"model: {found.path} says that its weights are quantised already ({kind}), which is not counted here; "
+            "name the model that they were made from"
+        )
