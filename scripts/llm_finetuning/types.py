@@ -299,6 +299,7 @@ class Plan:
     notes: list[str]
     time: dict[str, Any] | None = None  # seconds: phases, step, run, bottleneck; None where the device is not known
     calibrated: dict[str, Any] | None = None  # what was measured on the machine, and of which model
+    layout: dict[str, Any] | None = None  # which processes run where, and the batch that each of them holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

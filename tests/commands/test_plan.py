@@ -141,6 +141,20 @@ def test_what_was_stated_is_asked_again(tmp_path: Path, finetune: Finetune) -> N
     assert f"`finetune plan {run} --available 30`" in last
 
 
+def test_the_layout_is_shown(tmp_path: Path, finetune: Finetune) -> None:
+    """Which devices train and which serve, and the batch that each holds."""
+    run = write(tmp_path, model="Llama-3.1-8B", hardware="8xh100")
+    out = finetune("plan", run)[1]
+    assert "trainer: 4 process(es), GPU 4, 5, 6, 7" in out
+    assert "vLLM server: tensor parallel over GPU 0, 1, 2, 3" in out
+    assert "batch: 8 at once in each of 4 process(es), 4 times a step" in out
+    assert "0 steps" not in out
+    assert "no step at all: 1 rows are fewer than a step takes" in out
+    layout = json.loads(finetune("plan", run, "--json")[1])["layout"]
+    assert layout["processes"] == 4
+    assert layout["processes"] * layout["per_device_train_batch_size"] % layout["num_generations"] == 0
+
+
 def test_experts_stay_as_loaded_in_qlora(tmp_path: Path, finetune: Finetune) -> None:
     """4-bit loading takes linear maps: of Mixtral's 46.7 billion weights 45 billion stay in 16 bits."""
     run = write(tmp_path, model="Mixtral-8x7B", hardware="h200", training={"adapter": "qlora"})

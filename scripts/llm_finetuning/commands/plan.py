@@ -286,6 +286,7 @@ def _plan(loaded: "LoadedBrief", now: "Forecast", found: "Remedies | None", note
             for phase in now.memory.phases
         ],
         engine=_engine(now),
+        layout=_layout(now),
         remedy=_attempt(remedy) if remedy else None,
         tried=[_attempt(one) for one in (found.tried if found else ())],
         notes=[*now.notes, *notes],
@@ -305,6 +306,21 @@ def _reason(now: "Forecast") -> str:
     if now.verdict == "does not fit" and not now.is_impossible:
         words += "; its lower end fits, so that it may"
     return f"{now.memory.blocked}; {words}" if now.memory.blocked else words
+
+
+def _layout(now: "Forecast") -> dict[str, Any]:
+    """Return the batch and device layout as build will write it."""
+    from llm_finetuning.recipes import shapes
+
+    options = {name: option.value for name, option in now.config.trainer.items()}
+    shape = now.config.shape
+    sizes = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "num_generations")
+    return {
+        "devices": list(shapes.device_plan(shape)),
+        "processes": shape.processes,
+        "sharding": shape.sharding,
+        **{name: options[name] for name in sizes if options.get(name) is not None},
+    }
 
 
 def _engine(now: "Forecast") -> dict[str, Any] | None:

@@ -61,6 +61,8 @@ def timed(now: Forecast, model: Architecture, seen: Observed, rates: Rates) -> T
     if steps is None:
         why = "the data set has no rows" if seen.rows == 0 else "`finetune audit` counts the rows"
         notes.append(f"the run's steps are not known: {why}")
+    if steps == 0:
+        notes.append(f"no step at all: {seen.rows} rows are fewer than a step takes")
     if config.method == "grpo":
         job, turn = _drawing(now, options, seen, notes)
     else:

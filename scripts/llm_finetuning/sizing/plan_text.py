@@ -12,7 +12,8 @@ def lines_of(plan: Plan, run_dir: Path) -> list[str]:
     """Return the lines of a plan."""
     lines = [f"plan: {plan.verdict}: {plan.reason}"]
     if plan.device:
-        lines += [f"  free: {plan.device['free_gib']:.1f} GiB ({plan.device['words']})", ""]
+        lines.append(f"  free: {plan.device['free_gib']:.1f} GiB ({plan.device['words']})")
+        lines += [*_layout_lines(plan.layout), ""]
     lines += _table(plan.phases)
     lines += _engine_lines(plan.engine)
     lines += _time_lines(plan.time)
@@ -24,6 +25,15 @@ def lines_of(plan: Plan, run_dir: Path) -> list[str]:
         lines += [f"    {one['gib']:6.1f} GiB  {one['verdict']:<13}+ {one['added']}" for one in plan.tried]
     lines += [f"  note: {note}" for note in plan.notes]
     return [*lines, "", f"wrote: {run_dir / 'plan.json'}", f"next: {plan.next_action}"]
+
+
+def _layout_lines(layout: dict[str, Any] | None) -> list[str]:
+    """Return which devices do what, and the batch."""
+    if layout is None:
+        return []
+    held, times = layout["per_device_train_batch_size"], layout["gradient_accumulation_steps"]
+    batch = f"  batch: {held} at once in each of {layout['processes']} process(es), {times} times a step"
+    return [*(f"  {line}" for line in layout["devices"]), batch]
 
 
 def _table(phases: list[dict[str, Any]]) -> list[str]:
@@ -67,7 +77,7 @@ def _time_lines(time: dict[str, Any] | None) -> list[str]:
     rows = [*time["phases"], {"name": "all", **time["step"]}]
     lines += [shape.format(row["name"], *(f"{row[key]:.2f}" for key in ("seconds", "low", "high"))) for row in rows]
     said = f"  bottleneck: {time['bottleneck']}; {time['rates']['source']}"
-    if time["run"] is None:
+    if time["run"] is None or not time["steps"]:
         return [*lines, said]
     likely, low, high = (_span(time["run"][key]) for key in ("seconds", "low", "high"))
     return [*lines, f"  {time['steps']} steps: {likely}, from {low} to {high}", said]
