@@ -84,6 +84,19 @@ def false_alarms(folder: Path) -> None:
                 sum(bool(d.advice.variant) for d in found),
             )
             print(f"| {what}, autocorrelation {correlation} | {SIMULATED} | {' | '.join(map(str, cells))} |")
+    print("\n| simulated, 20 and 30 steps, two components | n | healthy | undecided | a failure | a variant |")
+    print("|---|---|---|---|---|---|")
+    for rows in (20, 30):
+        for correlation in (0.0, 0.3, 0.5):
+            short = [diagnose(made.short(seed, rows=rows, correlation=correlation)) for seed in range(SIMULATED)]
+            states = Counter(one.state for one in short)
+            cells = (
+                states["healthy"],
+                states["undecided"],
+                states["failure"],
+                sum(bool(d.advice.variant) for d in short),
+            )
+            print(f"| {rows} rows, autocorrelation {correlation} | {SIMULATED} | {' | '.join(map(str, cells))} |")
     rng = np.random.default_rng(1)
     seen: Counter[str] = Counter()
     for case in made.cases():

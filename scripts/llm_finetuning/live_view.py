@@ -35,6 +35,8 @@ METRICS: Sequence[tuple[str, str]] = (  # metric, what it is called here
 )
 """Shown where they are there, beneath the reward, its components, the groups and the lengths."""
 
+_CALLED = dict(METRICS)
+
 WANTED = ("groups with signal", "length", "cut at the cap", "entropy", "KL", "tokens clipped", "step time, s")
 """What is said to be missing where the log has none of it."""
 
@@ -98,13 +100,13 @@ class View:
     missing: tuple[str, ...]
     time: StepTime
     completions: tuple[Completion, ...]  # of the newest step that kept some
-    diagnosis: Diagnosis
+    diagnosis: Diagnosis | None  # None where no reward is logged: the rules are those of GRPO
     notes: tuple[str, ...] = ()
 
 
 def view(
     log: RunLog,
-    diagnosis: Diagnosis,
+    diagnosis: Diagnosis | None,
     reached: Reached,
     *,
     completions: Sequence[Completion] = (),
@@ -112,14 +114,17 @@ def view(
     notes: Sequence[str] = (),
 ) -> View:
     """Return what is shown of a log; `profiled` are seconds a call by the name of TRL's profiling key."""
-    metrics = _metrics(log)
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # means of numbers near the largest one are infinite, and shown as such
+        metrics = _metrics(log)
     there = {metric.name for metric in metrics}
     newest = max((row.step for row in completions), default=0)
     return View(
         source=log.source,
         reached=reached,
         metrics=metrics,
-        missing=tuple(name for name in WANTED if name not in there),
+        missing=tuple(name for name in WANTED if name not in there) if log.is_paid else (),
         time=_step_time(log, profiled or {}),
         completions=tuple(row for row in completions if row.step == newest),
         diagnosis=diagnosis,
@@ -145,9 +150,10 @@ def course(values: Sequence[float], marks: str) -> str:
     """Return values as a line of marks, the lowest of which is the smallest value."""
     if not values:
         return ""
-    low, wide = min(values), max(values) - min(values)
+    parts = [value / 4 for value in values]  # the width of the largest numbers has no end
+    low, wide = min(parts), max(parts) - min(parts)
     top = len(marks) - 1
-    return "".join(marks[round((value - low) / wide * top) if wide > 0 else 0] for value in values)
+    return "".join(marks[round((value - low) / wide * top) if wide > 0 else 0] for value in parts)
 
 
 def duration(seconds: float) -> str:
@@ -174,6 +180,8 @@ def head(found: View) -> str:
 def alarms(found: View) -> list[tuple[str, str]]:
     """Return what the rules say, the verdict first: one of `KINDS` or `advice`, and the words."""
     diagnosis = found.diagnosis
+    if diagnosis is None:
+        return []
     lines = []
     for finding in diagnosis.findings:
         kind = KINDS[finding.role]
@@ -207,7 +215,12 @@ def block(found: View) -> list[str]:
     lines.append(f"time: {times(found)}")
     for row in _different(found.completions):
         lines += ["", f"completion of step {row.step}, {paid(row)}:", f"  {flat(row.completion)}"]
-    return [*lines, *(f"note: {note}" for note in found.notes)]
+    return [one_line(line) for line in [*lines, *(f"note: {note}" for note in found.notes)]]
+
+
+def one_line(text: str) -> str:
+    """Return text on one line, with its control characters shown: a component may have any name."""
+    return console.visible(text.replace("\n", "\u240a").replace("\t", "\u2409"))
 
 
 def rows_after(log: RunLog, step: float) -> list[tuple[float, str]]:
@@ -273,12 +286,16 @@ def _different(rows: Sequence[Completion]) -> list[Completion]:
 
 
 def _for(text: str, *, plain: bool) -> str:
-    shown = console.visible(text)
+    shown = one_line(text)
     return ascii_only(shown) if plain else shown
 
 
 def _metrics(log: RunLog) -> tuple[Metric, ...]:
-    parts = {"reward": "reward", **{f"rewards/{part}/mean": part for part in _parts(log)}}
+    parts = (
+        {"reward": "reward", "loss": "loss"}
+        if not log.is_paid
+        else {"reward": "reward", **{f"rewards/{part}/mean": part for part in _parts(log)}}
+    )
     held = [(f"held-out {part}", log.held_out[name].values) for name, part in parts.items() if name in log.held_out]
     columns = _columns(log)
     place = sum(name in log.series for name in parts)
@@ -291,6 +308,10 @@ def _columns(log: RunLog) -> list[tuple[str, "Column"]]:
     from llm_finetuning.diagnosis.signals import Signals
 
     signals = Signals(log=log)
+    if not log.is_paid:
+        losses = ("loss", "mean_token_accuracy", *(f"rewards/{part}/mean" for part in log.components), "entropy")
+        shown = (*losses, "grad_norm", "learning_rate", "step_time")
+        return [(_CALLED.get(name, name), log.series[name].values) for name in shown if name in log.series]
     parts = [("reward", "reward"), *((f"rewards/{part}/mean", part) for part in _parts(log))]
     return [
         *((name, log.series[metric].values) for metric, name in parts if metric in log.series),
@@ -314,15 +335,23 @@ def _metric(name: str, values: "Column") -> Metric | None:
     return Metric(
         name=name,
         now=float(held[-1]),
-        first=float(np.mean(held[:RECENT])),
-        recent=float(np.mean(held[-RECENT:])),
-        course=tuple(float(part.mean()) for part in np.array_split(held, min(COURSE, len(held)))),
+        first=_mean(held[:RECENT]),
+        recent=_mean(held[-RECENT:]),
+        course=tuple(_mean(part) for part in np.array_split(held, min(COURSE, len(held)))),
     )
+
+
+def _mean(values: "Column") -> float:
+    import numpy as np
+
+    return float(np.sum(values / len(values)))  # a sum of the largest numbers has no end
 
 
 def _step_time(log: RunLog, profiled: Mapping[str, float]) -> StepTime:
     """Return the split of a step, from the means of calls: a generation may serve several optimizer steps."""
     whole = next((metric.recent for metric in _metrics_of(log, "step_time")), None)
+    if not log.is_paid:
+        return StepTime(whole=whole, rollout=None, reward=None, training=None, missing=())
     rollout = _sum(profiled, _ROLLOUT)
     reward = _sum(profiled, _REWARD)
     served = _steps_a_generation(log)

@@ -118,6 +118,8 @@ def _merge(tree: Tree, key: str, options: Mapping[str, Any], changes: list[str])
     for name, value in new.items():
         before = f", was {_words(held[name])}" if name in held else ""
         _put(held, name, value)
+        if before:
+            _say_whence(held, name, before)
         changes.append(f"{key}.{name}: {_words(value)}{before}")
 
 
@@ -131,6 +133,14 @@ def _put(held: Tree, key: str, value: Any) -> None:
         held[key] = value
     else:
         held.insert(0, key, value)
+
+
+def _say_whence(held: Tree, name: str, before: str) -> None:
+    """Replace the comment beside a value, which was about the old one; what stands in the lines below it stays."""
+    token = (held.ca.items.get(name) or [None] * 3)[2]
+    if token is not None and token.value.startswith("#"):
+        _, line, below = token.value.partition("\n")
+        token.value = f"# advised by `finetune diagnose` of the run before{before}{line}{below}"
 
 
 def _open(text: str) -> tuple[Tree, Callable[[], str]]:

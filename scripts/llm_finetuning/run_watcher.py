@@ -83,7 +83,8 @@ class RunWatcher:
         profiled = {}
         if log.form in _FORMS_WITH_TIMES and self.path.is_file():
             profiled = profiled_seconds(reading.table_of(self.path).rows)
-        found = diagnosis.diagnose(log, goal=self._goal, moe=self._moe, completions=completions)
+        paid = log.is_paid
+        found = diagnosis.diagnose(log, goal=self._goal, moe=self._moe, completions=completions) if paid else None
         notes = [*log.notes, *notes]
         return log, view(log, found, self._reached(log), completions=completions, profiled=profiled, notes=notes)
 

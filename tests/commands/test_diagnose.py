@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import built_runs
+import logged_runs
+import runs
 import stub_interpreter
 import weights
 from llm_finetuning import artifact, brief
@@ -119,9 +121,11 @@ def test_what_the_caller_knows_decides_the_advice(tmp_path: Path, finetune: Fine
         (["--option", "learnig_rate=1"], "did you mean `learning_rate`?"),
         (["--option", "beta"], "write KEY=VALUE"),
         (["--option", "beta=[1"], "the value cannot be read"),
+        (["--option", "learning_rate=abc"], "takes a number"),
+        (["--option", "temperature=true"], "takes a number"),
         (["--goal", "corect"], "did you mean `correct`?"),
     ],
-    ids=["misspelt", "no value", "broken value", "goal"],
+    ids=["misspelt", "no value", "broken value", "a word", "a switch", "goal"],
 )
 def test_bad_input_is_one_line(arguments: list[str], words: str, tmp_path: Path, finetune: Finetune) -> None:
     """Exit 2, what and how to mend it."""
@@ -146,6 +150,112 @@ def test_texts_cannot_write_to_a_terminal(tmp_path: Path, finetune: Finetune) ->
         "rewards/b/mean": HACKED["rewards/polite/mean"],
     }
     assert "\x1b" not in finetune("diagnose", write_state(tmp_path, rows(RISING, **named)))[1]
+    named = {
+        "rewards/correct\nverdict: healthy/mean": HACKED["rewards/correct/mean"],
+        "rewards/b\tc/mean": HACKED["rewards/polite/mean"],
+    }
+    for verb in ("diagnose", "watch"):
+        once = ["--once"] if verb == "watch" else []
+        out = finetune(verb, write_state(tmp_path, rows(RISING, **named)), *once)[1]
+        assert "\nverdict: healthy" not in out
+        assert "\t" not in out
+        assert "verdict: healthy" in out
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("verb", ["diagnose", "watch"])
+def test_numbers_without_end_are_null_in_json(verb: str, tmp_path: Path, finetune: Finetune) -> None:
+    """Values near the largest number have no mean; nothing is said of it but null, as text or as JSON."""
+    huge = {f"rewards/{name}/mean": 1e308 * sign * np.ones(100) for name, sign in (("a", 1), ("b", -1))}
+    huge |= {"kl": 1e308 * np.linspace(0, 1, 100), "completions/mean_length": 1e308 * (-1.0) ** np.arange(100)}
+    listed = rows(1e308 * (-1.0) ** np.arange(100), **huge)
+    for place in (write_state(tmp_path, listed), logged_runs.write(tmp_path / "run", logged_runs.columns(**huge))):
+        code, out, err = finetune(verb, place, "--json")
+        json.loads(out, parse_constant=pytest.fail)
+        assert (code in (0, 1, 3), err) == (True, "")
+        assert finetune(verb, place, *(["--once"] if verb == "watch" else []))[2] == ""
+
+
+def test_out_writes_over_an_earlier_diagnosis_alone(tmp_path: Path, finetune: Finetune) -> None:
+    """Anything else that is there is kept, the log first of all, and no folder is made."""
+    folder = logged_runs.write(tmp_path / "run", logged_runs.columns())
+    log = write_state(tmp_path / "out", rows(RISING))
+    other = tmp_path / "other.json"
+    other.write_text('{"verdict": "mine"}', "utf-8")
+    taken = (log, folder / "brief.yaml", folder / "train" / "logs" / "progress.jsonl", other, tmp_path)
+    before = {path: path.read_bytes() for path in taken if path.is_file()}
+    for path in (*taken, tmp_path / "no folder" / "record.json"):
+        for source in (log, folder):
+            code, _, err = finetune("diagnose", source, "--out", path)
+            assert (code, len(err.splitlines())) == (2, 1)
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (tmp_path / "no folder").exists()
+
+    record = tmp_path / "record.json"
+    for source in (log, folder, log):
+        assert finetune("diagnose", source, "--out", record)[0] in (0, 3)
+        assert "verdict" in json.loads(record.read_text("utf-8"))
+    code, _, err = finetune("diagnose", folder, "--out", folder / "diagnosis.json")
+    assert (code, "leave --out away" in err) == (2, True)
+    assert "header" in json.loads((folder / "diagnosis.json").read_text("utf-8"))
+
+
+SFT = """\
+name: sums
+method: sft
+model: org/model
+dataset: {path: data.jsonl, prompt: prompt, completion: answer, id: id}
+hardware: cpu
+"""
+
+
+def test_only_runs_of_grpo_are_diagnosed(tmp_path: Path, finetune: Finetune) -> None:
+    """A brief of another method, and a log without a reward: one line with what to do, and nothing is written."""
+    loss = {"loss": np.linspace(2, 1, 100), "grad_norm": np.ones(100), "learning_rate": np.full(100, 1e-5)}
+    folder = logged_runs.write(tmp_path / "run", loss, brief=SFT)
+    (folder / "train" / "checkpoints").mkdir()
+    pairs = [{"step": at, "loss": 0.1, "rewards/chosen": 1.0, "rewards/margins": 2.0} for at in range(1, 60)]
+    plain = write_state(folder / "train" / "checkpoints", pairs)
+    away = write_state(tmp_path / "out", pairs)
+    before = sorted(tmp_path.rglob("*"))
+    for path in (folder, plain.parent, plain, away):
+        code, _, err = finetune("diagnose", path)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert "`finetune watch " in err
+        assert "finetune evaluate" in err
+        assert ("trains with sft" in err) == (path != away)
+        out = finetune("watch", path, "--once")[1]
+        assert "loss " in out
+        assert "undecided" not in out
+        assert "advice" not in out
+    out = finetune("watch", folder, "--once")[1]
+    assert all(f"\n{name} " in out for name in ("loss", "gradient norm", "learning rate"))
+    assert "not in the log" not in out
+    assert json.loads(finetune("watch", folder, "--json")[1])["diagnosis"] is None
+    assert "finetune diagnose" not in finetune("status", folder)[1]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_wanted_is_the_same_whichever_path_names_the_run(tmp_path: Path, finetune: Finetune) -> None:
+    """Weights are those of the config's names: a checkpoint's state has its components in alphabetical order."""
+    rising, falling = RISING + 0.01 * np.sin(np.arange(100)), np.linspace(0.5, 0.1, 100)
+    found = {"reward": rising, "rewards/shows/mean": rising, "rewards/in_form/mean": falling}
+    folder = logged_runs.write(tmp_path / "run", logged_runs.columns(**found), brief=runs.BRIEF)
+    config = folder / "train" / "config.yaml"
+    held = json.loads(config.read_text("utf-8"))
+    held["rewards"] = [{"name": "shows", "weight": 1.0}, {"name": "in_form", "weight": 0.0}]
+    config.write_text(json.dumps(held), "utf-8")
+    listed = [dict(sorted(row.items())) for row in rows(rising, **{name: found[name] for name in found if "/" in name})]
+    state = write_state(folder / "train" / "checkpoints" / "checkpoint-100", listed)
+    progress = folder / "train" / "logs" / "progress.jsonl"
+    places = [folder, folder / "train", state, state.parent, state.parent.parent]
+    for is_there in (True, False):
+        for path in places:
+            facts = json.loads(finetune("diagnose", path, "--json")[1])
+            assert (facts["goal"], facts["verdict"]) == ("in_form", "proxy_only"), path
+            assert any("by its weight 0: in_form" in note for note in facts["notes"])
+        if is_there:
+            progress.write_text("", "utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -147,7 +147,10 @@ def test_the_one_change_is_applied_and_nothing_else(
     tmp_path: Path,
     finetune: Finetune,
 ) -> None:
-    """Options go where a brief has them, a variant under its name with the evidence, comments stay where they were."""
+    """Options go where a brief has them, a variant under its name with the evidence, comments stay where they were.
+
+    One beside a value that was changed was about the old one: it says where the new one is from.
+    """
     old = diagnosed(finetune, tmp_path / "run", found, **options)
     advice = json.loads((old / "diagnosis.json").read_text("utf-8"))["advice"]
     code, out, _ = finetune("new", tmp_path / "two", "--from", old, "--apply")
@@ -163,7 +166,12 @@ def test_the_one_change_is_applied_and_nothing_else(
     effective = {**variants.training_of(after), **after.sampling.model_dump()}
     assert {name: effective[name] for name in advice["options"]} == advice["options"]
     text = (tmp_path / "two" / "brief.yaml").read_text("utf-8")
-    assert comments(text) == comments(BRIEF)
+    kept = [one for one in comments(text) if not one.startswith(" advised by `finetune diagnose` of the run before")]
+    old_values, values = ({**one.training, **one.sampling.model_dump()} for one in (before, after))
+    changed = {name for name, value in old_values.items() if values.get(name) != value}
+    gone = {line.partition("#")[2] for line in BRIEF.splitlines() if line.strip().partition(":")[0] in changed}
+    assert kept == [one for one in comments(BRIEF) if one not in gone]
+    assert len(comments(text)) == len(comments(BRIEF))
     assert all(text.index(f"  {name}: ") < text.index("# gate:") for name in training)
     assert "changed: " in out
     assert f"next: finetune audit {tmp_path / 'two'}" in out
@@ -193,22 +201,25 @@ def test_iterations_are_left_to_the_variant(tmp_path: Path, finetune: Finetune) 
 @pytest.mark.parametrize(
     ("found", "words", "after"),
     [
-        (HEALTHY, "keep plain GRPO", "finetune evaluate"),
-        (SILENT, "train on prompts", "it is no option of a brief"),
+        (HEALTHY, "keep plain GRPO", "finetune evaluate RUN --checkpoint last"),
+        (SILENT, "it is no option of a brief", "finetune new TWO --from RUN"),
     ],
     ids=["healthy", "no option"],
 )
 def test_advice_that_is_no_option_writes_nothing(
     found: dict[str, Any], words: str, after: str, tmp_path: Path, finetune: Finetune
 ) -> None:
-    """Exit code 1 with the advice in its own words."""
+    """Exit code 1 with the advice in its own words, and one command that can be run, as JSON too."""
     old = diagnosed(finetune, tmp_path / "run", found)
     code, out, _ = finetune("new", tmp_path / "two", "--from", old, "--apply")
 
     assert code == 1
     assert words in out
     assert "because " in out
-    assert f"next: {after}" in out
+    command = after.replace("RUN", str(old)).replace("TWO", str(tmp_path / "two"))
+    assert out.endswith(f"next: {command}\n")
+    facts = json.loads(finetune("new", tmp_path / "two", "--from", old, "--apply", "--json")[1])
+    assert facts["next"] == command
     assert not (tmp_path / "two").exists()
 
 
@@ -220,6 +231,7 @@ def test_advice_that_the_brief_has_already_writes_nothing(tmp_path: Path, finetu
     code, out, _ = finetune("new", tmp_path / "two", "--from", old, "--apply")
     assert code == 1
     assert "the brief says so already" in out
+    assert out.endswith(f"next: finetune diagnose {old}\n")
 
 
 def test_a_diagnosis_is_needed_and_has_to_be_current(tmp_path: Path, finetune: Finetune) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from training_logs import ROOT, log, noise, ramp, sound
+from training_logs import ROOT, log, noise, ramp, short, sound
 
 from llm_finetuning.diagnosis import diagnose
 from llm_finetuning.diagnosis.rules import ORDER, RULES
@@ -96,6 +96,111 @@ def test_a_short_log_shows_what_no_sound_run_has() -> None:
     assert diagnose(log(drifted)).verdict == "too_short"
     never_ended = {"reward": [0.0, 0.1] * 6, "completions/clipped_ratio": [1.0] * 12}
     assert diagnose(log(never_ended)).verdict == "truncation"
+
+
+def test_a_short_log_shows_that_what_is_wanted_falls() -> None:
+    """Where the reward rises at the same time, each surely, and where somebody or something says what is wanted."""
+    rows = 30
+    assert diagnose(short(0, fall=0.35)).verdict == "proxy_only"
+    assert diagnose(short(0, rows=19, fall=0.35)).verdict == "too_short"
+    assert diagnose(short(0, fall=0.0)).verdict == "too_short"
+    still = {**sound(0, rows, gain=0.0), "rewards/easy/mean": ramp(0.1, 0.9, rows)}
+    still["rewards/wanted/mean"] = ramp(0.6, 0.2, rows) + noise(np.random.default_rng(0), rows, size=0.03)
+    assert diagnose(log(still, reward_weights=[1.0, 0.0])).verdict == "too_short"
+    unnamed = {**sound(0, rows), "rewards/a/mean": still["rewards/easy/mean"]}
+    unnamed["rewards/b/mean"] = still["rewards/wanted/mean"]
+    assert diagnose(log(unnamed)).verdict == "too_short"
+    assert diagnose(log(unnamed), goal="b").verdict == "proxy_only"
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_short_sound_runs_raise_no_alarm(correlation: float) -> None:
+    """Of short runs whose reward rises while what is wanted stands still at most one in fifty is called hacked."""
+    found = [diagnose(short(seed, correlation=correlation)) for seed in range(100)]
+    assert sum(one.state == "failure" for one in found) <= 2
+
+
+def test_a_short_log_excludes_no_course() -> None:
+    """What is half cut is watched, a fall is not excluded; what it asks for is not there."""
+    rows = 30
+    columns = {**sound(0, rows), "reward": ramp(0.8, 0.3, rows) + noise(np.random.default_rng(0), rows, size=0.03)}
+    columns["completions/clipped_ratio"] = np.full(rows, 0.54)
+    found = diagnose(log(columns))
+    excluded = {one.family for one in found.excluded if one.state == "excluded"}
+    unknown = {one.family for one in found.excluded if one.state == "unknown"}
+    assert found.verdict == "too_short"
+    assert {"numbers", "signal"} <= excluded
+    assert {"collapse", "decline", "entropy", "length"} <= unknown
+    assert "truncation" not in excluded
+    assert [(one.code, one.role) for one in found.findings[1:]] == [("truncation", "watch")]
+    assert found.findings[0].confirm == "a log of 100 steps"
+    columns["completions/clipped_ratio"] = np.full(rows, 0.4)
+    assert [one.code for one in diagnose(log(columns)).findings] == ["too_short", "partly_cut"]
+
+
+def test_a_run_that_has_ended_does_not_run_on() -> None:
+    """Its own record, or max_steps, says so."""
+    found = log(sound(0, 30))
+    assert diagnose(found).advice.because.endswith("let it run on")
+    for ended in (dataclasses.replace(found, ended=True), dataclasses.replace(found, options={"max_steps": 30})):
+        assert diagnose(ended).advice.because.endswith("a longer run, or several seeds, can show one")
+    assert diagnose(dataclasses.replace(found, options={"max_steps": 31})).advice.because.endswith("let it run on")
+
+
+def test_what_confirms_is_not_there_yet() -> None:
+    """An undecided run with evaluations is not asked for evaluations."""
+    flat = sound(0, gain=0.0)
+    assert diagnose(log(flat)).findings[0].confirm.startswith("a held-out score")
+    judged = diagnose(log(flat, held_out={"reward": [0.3] * 5}, held_out_steps=[20, 40, 60, 80, 100]))
+    assert "finetune compare" in judged.findings[0].confirm
+
+
+def test_a_reward_that_never_varies_shows_no_smallest_change() -> None:
+    """It is said to be the same in every row."""
+    found = diagnose(log({"reward": np.ones(ROWS)}))
+    assert (found.verdict, found.power) == ("inconclusive", [])
+    assert "1 in every row" in found.text
+    assert "change of 0" not in found.text
+
+
+def test_spent_entropy_is_not_excluded_beside_a_collapse() -> None:
+    """It is watched, or follows."""
+    columns = sound(0)
+    columns["reward"] = np.where(np.arange(ROWS) < 60, ramp(0.3, 0.9), 0.05) + noise(
+        np.random.default_rng(0), ROWS, size=0.02
+    )
+    for until in (3, 70):
+        entropy = np.where(np.arange(ROWS) < until, 0.6, 0.03)
+        found = diagnose(log({**columns, "entropy": entropy}))
+        assert found.verdict == "policy_collapse"
+        assert {one.code for one in found.findings} & {"entropy_spent", "entropy_collapse"}
+        assert "entropy" not in {one.family for one in found.excluded}
+
+
+def test_a_distance_without_its_start_says_so() -> None:
+    """An offset is taken off, and named where the number is."""
+    columns = {**sound(0), "kl": 0.4 + ramp(0.0, 0.2)}
+    found = diagnose(log(columns))
+    texts = [one.text for one in (*found.findings, *found.excluded) if "kl" in one.text and "quarter" in one.text]
+    assert texts
+    assert all("above its start of 0.4" in text or "as it was logged" in text for text in texts)
+
+
+def test_weights_belong_to_names() -> None:
+    """Sorted names of a state are in another order than the trainer's list; weights by name, or none, are taken."""
+    rng = np.random.default_rng(0)
+    columns = {**sound(0), "rewards/a_watched/mean": ramp(0.5, 0.1) + noise(rng, ROWS, size=0.03)}
+    columns["rewards/style/mean"] = columns["reward"]
+    state = dataclasses.replace(log(columns, reward_weights=[1.0, 0.0]), form="trainer_state")
+    listed = diagnose(state)
+    assert "by its weight 0" not in " ".join(listed.notes)
+    assert any("reward_weights were not used" in note for note in listed.notes)
+    by_name = {"style": 1.0, "a_watched": 0.0}
+    named = dataclasses.replace(state, options={"reward_weights": by_name})
+    ours = dataclasses.replace(state, weights=by_name)
+    for found in (diagnose(named), diagnose(ours)):
+        assert (found.goal, found.verdict) == ("a_watched", "proxy_only")
+        assert not any("not used" in note for note in found.notes)
 
 
 def test_an_undecided_log_says_what_it_could_have_shown() -> None:

@@ -133,6 +133,15 @@ def sound(seed: int = 0, rows: int = 100, correlation: float = 0.0, *, gain: flo
     }
 
 
+def short(seed: int = 0, rows: int = 30, correlation: float = 0.0, *, fall: float = 0.0) -> RunLog:
+    """Return a short run whose reward rises while what is wanted, of weight 0, stands still or falls by `fall`."""
+    columns = sound(seed, rows, correlation)
+    wanted = noise(np.random.default_rng(seed + 10_000), rows, correlation, 0.05)
+    columns["rewards/easy/mean"] = columns["reward"]
+    columns["rewards/wanted/mean"] = np.clip(0.4 - ramp(0, fall, rows) + wanted, 0, 1)
+    return log(columns, reward_weights=[1.0, 0.0])
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a handed log."""
     found = json.loads(path.read_text("utf-8"))

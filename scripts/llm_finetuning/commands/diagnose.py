@@ -20,6 +20,18 @@ SHOWN_OTHERS = 6
 
 PAGE = "diagnosis.html"
 
+NUMBERS = frozenset(
+    (
+        *("beta", "epsilon", "epsilon_high", "entropy_coef", "num_iterations", "steps_per_generation", "learning_rate"),
+        *("gradient_accumulation_steps", "max_grad_norm", "max_completion_length", "num_generations", "temperature"),
+        *("top_p", "top_k", "max_steps", "per_device_train_batch_size", "generation_batch_size"),
+    )
+)
+"""Options of which a verdict takes the number."""
+
+_RECORD = frozenset(("verdict", "findings", "advice", "excluded", "missing"))
+"""Keys by which a file is known for an earlier diagnosis."""
+
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
@@ -42,9 +54,12 @@ def command(path: Path, given: tuple[str, ...], out: Path | None, as_json: bool,
     """
     import dataclasses
 
+    from llm_finetuning import live_view, strict_json
+
     found = run(path, given=given, out=out, **known)
-    page = [f"page: {path / PAGE}"] if (path / "brief.yaml").is_file() else []
-    console.finish([*lines_of(found), *page], dataclasses.asdict(found), as_json=as_json)
+    page = [f"page: {path / PAGE}"] if _is_run(path) else []
+    lines = [live_view.one_line(line) for line in [*lines_of(found), *page]]
+    console.finish(lines, strict_json.strict(dataclasses.asdict(found)), as_json=as_json)
     return EXIT_OF[found.state]
 
 
@@ -60,14 +75,21 @@ def run(
     """Return the diagnosis of a log; writes both files in a run directory, and `out` where it is named."""
     import dataclasses
 
-    from llm_finetuning import artifact, brief, diagnosis
+    from llm_finetuning import artifact, brief, diagnosis, strict_json
     from llm_finetuning.diagnosis import reading
     from llm_finetuning.web import diagnosis_report
 
     if not path.exists():
         raise Refusal(f"{path}: no such file or folder; name a run directory, a trainer's output folder or a log")
-    loaded = brief.load(path) if (path / "brief.yaml").is_file() else None
+    if out is not None:
+        _check_out(out, path)
+    about = _run_about(path)
+    if about is not None:
+        _check_method(about)
+    loaded = brief.load(path) if _is_run(path) else None
     log = reading.read(path, options=_options(given))
+    if not log.is_paid:
+        raise _no_grpo(f"{log.source}: no reward is logged", path)
     _check_goal(log, goal)
     if moe is None and loaded is not None:
         moe = has_experts(loaded)
@@ -82,8 +104,63 @@ def run(
     if out is not None:
         import json
 
-        artifact.write_text(out, json.dumps(dataclasses.asdict(found), indent=1, allow_nan=False) + "\n")
+        record = strict_json.strict(dataclasses.asdict(found))
+        artifact.write_text(out, json.dumps(record, indent=1, allow_nan=False) + "\n")
     return found
+
+
+def _is_run(path: Path) -> bool:
+    """Tell whether a path is a run directory; its folder `train` holds a copy of the brief as well."""
+    return (path / "brief.yaml").is_file() and not (path / "guards").is_dir()
+
+
+def _run_about(path: Path) -> Path | None:
+    """Return the run directory that a path is, or lies in."""
+    from llm_finetuning.diagnosis.reading import folders
+
+    if _is_run(path):
+        return path
+    train = folders.run_about(path)
+    return train.parent if train is not None and _is_run(train.parent) else None
+
+
+def _check_method(run_dir: Path) -> None:
+    from llm_finetuning import brief
+
+    try:
+        method = brief.load(run_dir).brief.method
+    except Refusal:
+        return  # a brief that was changed since says nothing; the log is still there
+    if method != "grpo":
+        raise _no_grpo(f"{run_dir}: trains with {method}", run_dir)
+
+
+def _no_grpo(what: str, path: Path) -> Refusal:
+    from llm_finetuning import artifact
+
+    return Refusal(
+        f"{what}, and diagnose reads runs of GRPO; `{artifact.shell_line('watch', path)}` shows its loss, "
+        "`finetune evaluate` what it learned"
+    )
+
+
+def _check_out(out: Path, path: Path) -> None:
+    """Refuse to write over anything but an earlier diagnosis, and to make a folder that may be a slip."""
+    import json
+
+    if not out.parent.is_dir():
+        raise Refusal(f"--out {out}: there is no folder {out.parent}; make it, or name another file")
+    if not out.exists():
+        return
+    run_dir = _run_about(path)
+    if run_dir is not None and (run_dir / "diagnosis.json").exists() and out.samefile(run_dir / "diagnosis.json"):
+        raise Refusal(f"--out {out}: is written in any case, with a header; leave --out away")
+    try:
+        held = json.loads(out.read_text("utf-8")) if out.is_file() and not out.samefile(path) else None
+    except (OSError, ValueError, RecursionError):
+        held = None
+    if not isinstance(held, dict) or not set(held) >= _RECORD:
+        raise Refusal(f"--out {out}: is there and is no earlier diagnosis; name a new file, or move that one away")
 
 
 def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
@@ -119,10 +196,16 @@ def _options(given: Sequence[str]) -> dict[str, Any]:
                 found[key] = YAML(typ="safe", pure=True).load(value)
             except YAMLError:
                 faults.append(f"--option {text}: the value cannot be read; write a number, a word or [a, list]")
+    # YAML 1.2 takes 1e-6 for a word, since it has no point.
+    found = {key: _number(value) if isinstance(value, str) else value for key, value in found.items()}
+    faults += [
+        f"--option {key}={value}: takes a number, such as {key}=1"
+        for key, value in found.items()
+        if key in NUMBERS and value is not None and (isinstance(value, bool) or not isinstance(value, int | float))
+    ]
     if faults:
         raise Refusal(*faults)
-    # YAML 1.2 takes 1e-6 for a word, since it has no point.
-    return {key: _number(value) if isinstance(value, str) else value for key, value in found.items()}
+    return found
 
 
 def _number(value: str) -> Any:

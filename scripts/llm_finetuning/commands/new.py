@@ -91,7 +91,7 @@ def follow(run_dir: Path, source: Path, *, applies: bool) -> tuple[int, dict[str
                 **facts,
                 "because": advice.because,
                 "wrote": None,
-                "next": _by_hand(run_dir, source, found),
+                **_by_hand(run_dir, source, found),
             }
         text, changes = changed.text, changed.changes
     moved = next_brief.moved(text, loaded, run_dir)
@@ -112,16 +112,19 @@ def _current_diagnosis(loaded: "LoadedBrief") -> "Diagnosis":
     return found.records[0]
 
 
-def _by_hand(run_dir: Path, source: Path, found: "Diagnosis") -> str:
-    """Return what follows on advice that changes no option of the brief."""
+def _by_hand(run_dir: Path, source: Path, found: "Diagnosis") -> dict[str, str]:
+    """Return the command that follows on advice that changes no option of the brief, and why it does."""
     from llm_finetuning import artifact
     from llm_finetuning.diagnosis.advice import KEEP
 
     if found.advice.change == KEEP:
-        return artifact.shell_line("evaluate", source, "--checkpoint", "last")
+        return {"next": artifact.shell_line("evaluate", source, "--checkpoint", "last")}
     if found.advice.options or found.advice.variant:
-        return f"the brief says so already; {artifact.shell_line('diagnose', source)} shows the evidence"
-    return f"it is no option of a brief: {artifact.shell_line('new', run_dir, '--from', str(source))}, then change that"
+        return {"why": "the brief says so already", "next": artifact.shell_line("diagnose", source)}
+    return {
+        "why": "it is no option of a brief: copy the brief, then make that change yourself",
+        "next": artifact.shell_line("new", run_dir, "--from", str(source)),
+    }
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
@@ -129,7 +132,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     if "advice" in facts:
         lines.append(f"advice for {facts['from']} ({facts['verdict'].replace('_', ' ')}): {facts['advice']}")
     if facts["wrote"] is None:
-        lines += [f"  because {facts['because']}", "wrote nothing"]
+        why = f": {facts['why']}" if "why" in facts else ""
+        lines += [f"  because {facts['because']}", f"wrote nothing{why}"]
     else:
         lines.append(f"wrote: {facts['wrote']}")
         lines += [f"  changed: {change}" for change in facts["changed"]]

@@ -34,10 +34,11 @@ Show = Callable[["RunWatcher"], None]
 @options.python
 @options.as_json
 def command(path: Path, once: bool, serve: bool, port: int, as_json: bool, **known: Any) -> int:
-    """Watch a run of GRPO: a run directory, a trainer's output folder or a log file that is being written.
+    """Watch a run: a run directory, a trainer's output folder or a log file that is being written.
 
     Shows the reward and its components, groups with a signal, length and cuts, entropy, KL, ratios, the time of a step
     and what is left, the newest completions, and alarms by the same rules as `diagnose`. It reads, and changes nothing.
+    Where no reward is logged, as by SFT, it shows the loss, the gradient norm and the learning rate, without alarms.
     A finished run is shown once, in its final state. Where there is no terminal, or a dumb one, it prints one block and
     then a line a step. --json prints the state as it is now. Ctrl-C ends it, and the run goes on.
     """
@@ -90,7 +91,7 @@ def _finish(found: "View", *, as_json: bool) -> None:
     """Print the state as a block, or as one JSON object; in ASCII where there is no terminal that shows more."""
     import dataclasses
 
-    from llm_finetuning import live_view
+    from llm_finetuning import live_view, strict_json
 
     # What else a table of completions holds may be anything.
     kept = tuple(dataclasses.replace(row, columns={}) for row in found.completions)
@@ -98,7 +99,7 @@ def _finish(found: "View", *, as_json: bool) -> None:
     lines = live_view.block(found)
     if not _is_terminal():
         lines = [live_view.ascii_only(console.visible(line)) for line in lines]
-    console.finish(lines, dataclasses.asdict(found), as_json=as_json)
+    console.finish(lines, strict_json.strict(dataclasses.asdict(found)), as_json=as_json)
 
 
 @contextmanager
@@ -121,17 +122,21 @@ def _lines() -> Iterator[Show]:
             # The steps of a run that was set back to a checkpoint are new again.
             rows = live_view.rows_after(log, reached if step >= reached else step - 1)
             _say([line for _, line in rows])
-            if found.diagnosis.verdict != verdict:
+            if _verdict(found) != verdict:
                 _say([f"{kind}: {words}" for kind, words in live_view.alarms(found)])
-        reached, verdict = found.reached.step, found.diagnosis.verdict
+        reached, verdict = found.reached.step, _verdict(found)
 
     yield show
+
+
+def _verdict(found: "View") -> str:
+    return found.diagnosis.verdict if found.diagnosis is not None else ""
 
 
 def _say(lines: list[str]) -> None:
     from llm_finetuning import live_view
 
-    sys.stdout.write("".join(f"{live_view.ascii_only(console.visible(line))}\n" for line in lines))
+    sys.stdout.write("".join(f"{live_view.ascii_only(live_view.one_line(line))}\n" for line in lines))
     sys.stdout.flush()
 
 
@@ -172,12 +177,22 @@ def _page(watcher: "RunWatcher", port: int) -> Iterator[str]:
             return _WAITING, PAGE_EVERY_S
         log, found = watcher.found
         if found is not made[0]:
-            made = (found, diagnosis_report.render(log, found.diagnosis))
+            made = (found, diagnosis_report.render(log, found.diagnosis) if found.diagnosis else _plain(found))
         return made[1], None if found.reached.state == "ended" else PAGE_EVERY_S
 
     with serving(page, port=port) as address:
         console.note(f"watch at: {address}\nCtrl-C here ends it; the run goes on")
         yield address
+
+
+def _plain(found: "View") -> str:
+    """Return the page of a run that no rule is about: what the terminal shows."""
+    import html
+
+    from llm_finetuning import live_view
+
+    lines = html.escape("\n".join(live_view.block(found)))
+    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Training</title><pre>{lines}</pre>'
 
 
 _WAITING = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Waiting</title><p>Nothing is logged yet.'

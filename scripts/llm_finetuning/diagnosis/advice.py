@@ -32,17 +32,19 @@ def advise(
 ) -> Advice:
     """Return the one next change for a verdict."""
     if found.role != "failure":
-        return _keep(found)
+        return _keep(s, found)
     if is_of_experts(s, found):
         return _gspo(s, found, rulings)
     return _ADVICE[found.code](s, found, bias)
 
 
-def _keep(found: DiagnosisFinding) -> Advice:
+def _keep(s: Signals, found: DiagnosisFinding) -> Advice:
     because = {
         "healthy": "the reward rises and no failure mode shows; a variant would change what works",
-        "format_first_phase": "format before correctness is the usual order; wait until about step 300",
-        "too_short": "no course can be told from so few rows; let it run on",
+        "format_first_phase": "format before correctness is the usual order; "
+        + ("a longer run shows what comes of it" if s.ended else "wait until about step 300"),
+        "too_short": "no course can be told from so few rows; "
+        + ("this run has ended: a longer run, or several seeds, can show one" if s.ended else "let it run on"),
     }.get(found.code, "nothing shows a failure mode, and no change is better than one without a reason")
     return Advice(change=KEEP, because=because)
 
@@ -211,7 +213,7 @@ def _truncation(s: Signals, found: DiagnosisFinding, _: LengthBias | None) -> Ad
     adapted = "cut_first_rows" in found.numbers
     return Advice(
         change="double the cap on completions, after a look whether cut ones end at all (end token, template)",
-        because="an answer that is cut cannot be paid, so that the reward speaks of the cap",
+        because="an answer that is cut is paid for what stands before the cap, so that the reward speaks of the cap",
         options={"max_completion_length": int(2 * s.cap)} if s.cap is not None else {},
         carries="train from the base model again: this policy has learned to be short"
         if adapted

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
+_OF_PAIRS = frozenset(("chosen", "rejected", "margins", "accuracies"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """One metric over a run, a place for each row of its log."""
@@ -38,6 +41,10 @@ class RunLog:
     options: Mapping[str, Any]  # what is known of the training arguments, in TRL's spelling
     renamed: Mapping[str, str] = field(default_factory=dict)  # name in the log -> name here, where they differ
     notes: tuple[str, ...] = ()  # rows left out, torn last lines, steps that restart
+    weights: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of the components by name, where a run of ours has them
+    ended: bool = False  # the run's own record says that all its steps are done
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -46,6 +53,11 @@ class RunLog:
         return tuple(
             name[len(head) : -len(tail)] for name in self.series if name.startswith(head) and name.endswith(tail)
         )
+
+    @property
+    def is_paid(self) -> bool:
+        """Tell whether completions were paid a reward; what DPO and its kin log under rewards/ is none."""
+        return "reward" in self.series or bool(set(self.components) - _OF_PAIRS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

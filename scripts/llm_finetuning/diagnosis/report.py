@@ -63,7 +63,7 @@ def report(log: RunLog, *, goal: str | None, moe: bool | None, completions: Sequ
         goal=wanted,
         findings=[_in_numbers(finding) for finding in (*findings, *_length_finding(bias))],
         advice=advise(s, first, rulings, bias),
-        excluded=verdict.exclusions(rulings),
+        excluded=verdict.exclusions(s, rulings, findings),
         power=_power(s) if first.role == "undecided" else [],
         checkpoint=_checkpoint(s, first),
         missing=_missing(s),
@@ -75,6 +75,10 @@ def report(log: RunLog, *, goal: str | None, moe: bool | None, completions: Sequ
 
 def _plain(value: Any) -> Any:
     """Return an option as JSON has it: numbers that are none as words."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -162,6 +166,11 @@ def _notes(s: Signals) -> list[str]:
     if s.goal is not None and s.goal not in s.components:
         known = ", ".join(s.components) or "one component alone"
         notes.append(f"goal {s.goal} is no component of this log ({known}); it was left out")
+    if s.weights_lack_names:
+        notes.append(
+            "reward_weights were not used: the log has its components in alphabetical order; name what is wanted with "
+            "--goal, or give `--option reward_weights={NAME: WEIGHT}`"
+        )
     if s.components and not s.wanted:
         notes.append("no component's name says what is wanted; name it with --goal")
     elif s.components and s.goal is None:

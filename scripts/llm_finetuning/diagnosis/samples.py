@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 QUOTES = 2
 SHOWN_CHARACTERS = 600
+_LARGEST = 1.7e308  # a number that JSON has
 
 FEWEST_GROUPS = 30
 """Groups that mix completions of different advantage, below which the correlation is noise."""
@@ -126,7 +127,8 @@ def _highest(rows: Sequence[Completion], goal: str | None, weights: Mapping[str,
 def _paid(row: Completion, weights: Mapping[str, float]) -> float:
     """Return the weighted sum of what was paid; components that abstained add nothing."""
     held = ((weights.get(name, 1.0), value) for name, value in row.rewards.items())
-    return sum(weight * value for weight, value in held if value is not None and math.isfinite(value))
+    paid = sum(weight * value for weight, value in held if value is not None and math.isfinite(value))
+    return min(max(paid, -_LARGEST), _LARGEST)
 
 
 def _centred(values: "Column") -> "Column":

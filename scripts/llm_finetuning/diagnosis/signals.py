@@ -46,6 +46,8 @@ P_GAIN = 0.02
 P_HINT = 0.1
 """Chance above which a rise is not even hinted at: a rule that says "without a gain" needs that."""
 
+_SORTED_FORMS = ("trainer_state", "wandb", "csv")
+
 _NO_SPREAD = 1e-6  # rewards are averaged in single precision
 _NEAR_CEILING = 0.03  # of the cap: a batch whose mean length is so near to it is cut nearly as a whole
 
@@ -261,11 +263,29 @@ class Signals:
     @cached_property
     def weights(self) -> dict[str, float]:
         """Return the weight of each component, by name; none where the options do not tell."""
-        held, names = self.options.get("reward_weights"), self.log.components
+        held, names = self.log.weights or self.options.get("reward_weights"), self.log.components
+        if isinstance(held, Mapping):
+            held = [held.get(name) for name in names]
+        elif self.weights_lack_names:
+            return {}
         if not isinstance(held, list | tuple) or len(held) != len(names):
             return {}
         known = all(isinstance(weight, int | float) and math.isfinite(weight) for weight in held)
         return dict(zip(names, held, strict=True)) if known else {}
+
+    @cached_property
+    def weights_lack_names(self) -> bool:
+        """Tell whether weights are a list that fits no order: transformers writes its state with sorted names."""
+        held, names = self.options.get("reward_weights"), list(self.log.components)
+        if self.log.weights or not isinstance(held, list | tuple) or len(names) < 2:  # noqa: PLR2004  nothing to mix up
+            return False
+        return self.log.form in _SORTED_FORMS and names == sorted(names) and any(one != held[0] for one in held)
+
+    @cached_property
+    def ended(self) -> bool:
+        """Tell whether all steps of the run are done, as far as log, options or the run's own record say."""
+        last = self.option("max_steps")
+        return self.log.ended or bool(self.rows and last is not None and 0 < last <= float(self.log.steps[-1]))
 
     @cached_property
     def wanted(self) -> tuple[str, ...]:

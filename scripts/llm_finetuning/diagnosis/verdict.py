@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from llm_finetuning.diagnosis import trends
 from llm_finetuning.diagnosis.record import DiagnosisFinding, Exclusion, Role
 from llm_finetuning.diagnosis.rules import ORDER, RULES
+from llm_finetuning.diagnosis.rules.hacking import falls_for_sure
 from llm_finetuning.diagnosis.rules.progress import FEWEST_ROWS, is_too_short, too_short
 from llm_finetuning.diagnosis.rules.ruling import Ruling
 from llm_finetuning.diagnosis.signals import Signals
@@ -13,6 +14,12 @@ from llm_finetuning.diagnosis.signals import Signals
 TOGETHER_ROWS, TOGETHER_SHARE = 5, 0.05
 """Two findings that begin within so many rows, or within this share of the run, began together: the running medians
 that date them span five rows."""
+
+LEVELS = frozenset(("partly_cut", "shaped_by_cap", "weak_signal", "kl_reference_offset", "kl_high"))
+"""What is to be watched whatever the length of the log: a level, and no course."""
+
+OF_COURSES = frozenset(("hacking", "collapse", "entropy", "length", "decline", "movement"))
+"""Families that a log which is too short cannot exclude."""
 
 ALL_CUT = 0.95
 """Share of cut completions over a whole log that is too short for anything else: none but a few ever ended."""
@@ -28,8 +35,11 @@ def judge(s: Signals, found: dict[str, Ruling]) -> list[DiagnosisFinding]:
     all_found = [finding for ruling in found.values() for finding in ruling.found]
     failures = [finding for finding in all_found if finding.role == "failure"]
     if is_too_short(s):
+        levels = [finding for finding in all_found if finding.code in LEVELS]
+        cut = [finding for finding in failures if finding.code == "truncation" and not _at_once(s, finding)]
+        levels += [dataclasses.replace(finding, role="watch") for finding in cut]
         failures = [finding for finding in failures if _at_once(s, finding)]
-        all_found = [*failures, too_short(s)]
+        all_found = [*failures, too_short(s), *levels]
     watched = [finding for finding in all_found if finding.role == "watch"]
     if failures:
         first = _first_cause(s, failures)
@@ -39,14 +49,22 @@ def judge(s: Signals, found: dict[str, Ruling]) -> list[DiagnosisFinding]:
     return [*others[:1], *watched]
 
 
-def exclusions(found: dict[str, Ruling]) -> list[Exclusion]:
-    """Return what was looked for and is not there, and what could not be looked for."""
-    shown = []
+def exclusions(s: Signals, found: dict[str, Ruling], judged: Sequence[DiagnosisFinding]) -> list[Exclusion]:
+    """Return what was looked for and is not there, and what could not be looked for.
+
+    What is watched is neither, and a log that is too short excludes no course.
+    """
+    short, shown = is_too_short(s), []
+    codes = {finding.code for finding in judged}
     for family, ruling in found.items():
-        if family != "progress" and not any(finding.role == "failure" for finding in ruling.found):
-            text = ruling.unknown or ruling.clear
-            if text:
-                shown.append(Exclusion(family=family, state="unknown" if ruling.unknown else "excluded", text=text))
+        if family == "progress" or any(finding.code in codes for finding in ruling.found):
+            continue
+        if ruling.unknown:
+            shown.append(Exclusion(family=family, state="unknown", text=ruling.unknown))
+        elif short and (family in OF_COURSES or ruling.found):
+            shown.append(Exclusion(family=family, state="unknown", text="the log is too short to tell it from chance"))
+        elif ruling.clear and not ruling.found:
+            shown.append(Exclusion(family=family, state="excluded", text=ruling.clear))
     return shown
 
 
@@ -83,6 +101,8 @@ def _at_once(s: Signals, finding: DiagnosisFinding) -> bool:
         if s.has("frac_reward_zero_std"):
             return bool(np.min(rows[-trends.ROWS_OF_TREND :]) >= 1)
         return early and s.rows >= FEWEST_ROWS and bool(np.min(rows) >= 1)  # a row of an old log may be one group's
+    if finding.code == "proxy_only":
+        return falls_for_sure(s, finding)
     if finding.code == "truncation":
         return s.rows >= FEWEST_ROWS and bool(np.nanmean(s.cut) >= ALL_CUT)
     return finding.code == "nan" or (finding.code == "kl_blowup" and (early or s.rows >= FEWEST_ROWS))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 8  # components, and measures of evaluations alone, that get a picture
 MOST_DOTS = 60  # evaluations that are few enough to be seen one by one
+HIGHEST = 1e300  # an axis beyond has no width that is a number
 POINTS = 400  # of one curve; of a longer log the lowest and the highest of each stretch are drawn
 
 PANELS: Sequence[tuple[str, str, str]] = (  # metric, title, unit
@@ -110,7 +111,9 @@ def _picture(log: RunLog, diagnosis: Diagnosis, metric: str, title: str, unit: s
 def _points(steps: "Column", series: Series | None) -> list[tuple[float, float]]:
     if series is None:
         return []
-    there = trends.present(series.values)
+    import numpy as np
+
+    there = trends.present(series.values) & (np.abs(series.values) < HIGHEST)
     return list(zip(steps[there].tolist(), series.values[there].tolist(), strict=True))
 
 
@@ -121,7 +124,7 @@ def _course(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     if len(points) < trends.ROWS_OF_TREND:
         return []
     smooth = trends.smooth(np.array([value for _, value in points], dtype=float))
-    return [(step, float(value)) for (step, _), value in zip(points, smooth, strict=True)]
+    return [(step, float(value)) for (step, _), value in zip(points, smooth, strict=True) if np.isfinite(value)]
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:

@@ -27,12 +27,15 @@ _SIDES = {"before": "Before", "after": "After"}
 
 def render(log: RunLog, diagnosis: Diagnosis) -> str:
     """Return the page of a diagnosis and the log that it was made from, as HTML."""
+    import numpy as np
+
     environment = rendering.environment()
     environment.filters["words"] = lambda code: _NAMES.get(code, code.replace("_", " "))
     environment.filters["number"] = lambda value: f"{value:.3g}"
     environment.filters["sentence"] = _sentence
     environment.filters["coded"] = _coded
-    drawn = pictures(log, diagnosis)
+    with np.errstate(all="ignore"):  # medians of numbers near the largest one are infinite, and left out
+        drawn = pictures(log, diagnosis)
     return environment.get_template("diagnosis.html").render(
         found=diagnosis,
         first=diagnosis.findings[0],

@@ -212,7 +212,7 @@ def _highest(seen: Sequence[tuple[float, float]]) -> float:
 
 def _whole(step: float, wide: float) -> float:
     """Return a step to write on the axis: a whole one where that is hardly another place."""
-    return float(round(step)) if wide >= _INNER_WIDTH / 10 else step
+    return float(round(step)) if wide >= 6 else step  # noqa: PLR2004  two steps between ticks
 
 
 def _stretch(

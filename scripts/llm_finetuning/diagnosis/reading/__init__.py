@@ -42,8 +42,15 @@ def read(path: Path, *, options: Mapping[str, Any] | None = None) -> RunLog:
     `options` are training arguments in TRL's spelling, for what is not said beside the log. Raises Refusal with one
     line for what is not there, cannot be read, or holds no row of training.
     """
+    import dataclasses
+
+    from llm_finetuning.diagnosis.reading import folders
+
     try:
-        return _found(path, options or {})
+        log, run = _found(path, options or {}), folders.run_about(path)
+        if run is None:
+            return log
+        return dataclasses.replace(log, weights=folders.weights_of(run), ended=folders.has_ended(run))
     except OSError as fault:
         raise Refusal(f"{fault.filename or path}: cannot be read ({fault.strerror}); name another") from None
 
@@ -54,13 +61,14 @@ def _found(path: Path, given: Mapping[str, Any]) -> RunLog:
 
     if path.name == folders.PROGRESS and folders.run_folder(path.parent.parent):
         path = path.parent.parent
-    if not path.is_dir():
-        return _file(path, given)
-    run = folders.run_folder(path)
+    run = folders.run_folder(path) if path.is_dir() else None
     if run is not None and (found := folders.of_run(run)):
         return assemble(*found, given)
     notes: list[str] = []
-    config = {} if run is None else folders.config_of(run, notes)[0]
+    about = folders.run_about(path)
+    config = {} if about is None else folders.config_of(about, notes)[0]
+    if not path.is_dir():
+        return _file(path, given, config, notes)
     return _output(path if run is None else run / "checkpoints", given, config, notes, none=_nothing(path, run))
 
 

@@ -11,6 +11,8 @@ from llm_finetuning.errors import Refusal
 
 PROGRESS = "progress.jsonl"  # guards/progress.py
 STATE = "trainer_state.json"
+CONFIG = "config.yaml"
+_DEEPEST = 4  # folders from a run's `train` down to a log of its checkpoints
 MOST_BYTES = 1 << 30
 _LINES = ("logging.jsonl", "trainer_log.jsonl")  # ms-swift, LLaMA-Factory
 _ARGUMENTS = ("args.json", "training_args.json")  # ms-swift, and what people write themselves; no pickle is opened
@@ -33,6 +35,28 @@ def bytes_of(path: Path) -> bytes:
 def run_folder(path: Path) -> Path | None:
     """Return the folder `train` of one of our runs; None for any other folder."""
     return next((place for place in (path / "train", path) if (place / "guards").is_dir()), None)
+
+
+def run_about(path: Path) -> Path | None:
+    """Return the folder `train` of the run of ours that a path names or lies in, such as one of its checkpoints."""
+    if (own := run_folder(path)) is not None:
+        return own
+    about = list(path.absolute().parents)[:_DEEPEST]
+    return next((place for place in about if (place / "guards").is_dir() and (place / CONFIG).is_file()), None)
+
+
+def has_ended(folder: Path) -> bool:
+    """Tell whether a run of ours says that all its steps are done."""
+    path = folder / "logs" / "outcome.json"
+    found = parsed(bytes_of(path).decode("utf-8", "replace")) if path.is_file() else None
+    return isinstance(found, dict) and found.get("state") == "finished"
+
+
+def weights_of(folder: Path) -> dict[str, float]:
+    """Return the weights of a run's rewards by name: a log may have its components in another order."""
+    listed = _config(folder / CONFIG, []).get("rewards") or []
+    named = [reward for reward in listed if isinstance(reward, Mapping) and {"name", "weight"} <= set(reward)]
+    return {str(reward["name"]): float(reward["weight"]) for reward in named}
 
 
 def of_run(folder: Path) -> tuple[Table, Path] | None:
@@ -63,19 +87,34 @@ def of_run(folder: Path) -> tuple[Table, Path] | None:
 
 def config_of(folder: Path, notes: list[str]) -> tuple[dict[str, Any], str | None]:
     """Return the trainer's options from config.yaml, of which `finetune build` writes every one, and TRL's release."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    path = folder / "config.yaml"
+    path = folder / CONFIG
+    config = _config(path, notes)
+    if not config:
+        return {}, None
     try:
-        config = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
         options = dict(config["trainer"])
         if rewards := config.get("rewards"):
             options.setdefault("reward_weights", [reward["weight"] for reward in rewards])
         return options, ".".join(str(config["versions"]["trl"]).split(".")[:2])
-    except (OSError, ValueError, YAMLError, KeyError, TypeError) as fault:
-        notes.append(f"{path} cannot be read ({type(fault).__name__}), so that no option of the run is known")
+    except (ValueError, KeyError, TypeError) as fault:
+        notes.append(_unread(path, fault))
         return {}, None
+
+
+def _config(path: Path, notes: list[str]) -> dict[str, Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        config = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
+        return dict(config)
+    except (OSError, ValueError, YAMLError, TypeError) as fault:
+        notes.append(_unread(path, fault))
+        return {}
+
+
+def _unread(path: Path, fault: Exception) -> str:
+    return f"{path} cannot be read ({type(fault).__name__}), so that no option of the run is known"
 
 
 def candidates(folder: Path) -> Iterator[Path]:

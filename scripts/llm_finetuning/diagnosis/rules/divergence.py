@@ -97,6 +97,7 @@ def kl(s: Signals) -> Ruling:
             )
         )
     highest = float(np.max(course_of_kl))
+    above = f" above its start of {number(offset)}" if offset else ""
     gained, before, after = _gain_since(s, _step_past(steps, course_of_kl, KL_HIGH))
     lost = highest > KL_HIGH and after < before and _collapses(s) is not None
     if (tail > KL_LOST and not gained) or lost:
@@ -107,7 +108,7 @@ def kl(s: Signals) -> Ruling:
                 code="kl_blowup",
                 role="failure",
                 text=f"kl passes {KL_HIGH:g} nat a token at step {since:g} (highest {number(highest)}, last quarter "
-                f"{number(tail)}) and the reward gains nothing from it ({course(before, after)})",
+                f"{number(tail)}{above}) and the reward gains nothing from it ({course(before, after)})",
                 since=since,
                 until=float(steps[-1]),
                 numbers={"kl_highest": highest, "kl_tail": tail, "reward_before": before, "reward_after": after},
@@ -121,11 +122,12 @@ def kl(s: Signals) -> Ruling:
             DiagnosisFinding(
                 code="kl_high",
                 role="watch",
-                text=f"kl is {number(tail)} nats a token in the last quarter while the reward holds: read completions",
+                text=f"kl is {number(tail)} nats a token{above} in the last quarter while the reward holds: "
+                "read completions",
                 numbers={"kl_tail": tail},
             )
         )
-    return Ruling(found=tuple(found), clear=f"kl {number(tail)} in the last quarter")
+    return Ruling(found=tuple(found), clear=f"kl {number(tail)}{above} in the last quarter")
 
 
 def _torn(first: float, step: float) -> DiagnosisFinding:
@@ -199,7 +201,7 @@ def collapse(s: Signals) -> Ruling:
     lost = _collapses(s)
     if lost is None:
         found = s.trend("reward")
-        return Ruling(clear=f"reward {course(found.start, found.end)}")
+        return Ruling(clear=f"reward {course(found.start, found.end)}: not lost")
     since = float(steps[trends.below_for_good(reward, (lost.start + lost.tail) / 2)])
     return Ruling(
         found=(
@@ -227,7 +229,7 @@ def decline(s: Signals) -> Ruling:
     if found.direction == "unknown":
         return Ruling(unknown="too few rows for a trend")
     if not falls or _collapses(s) is not None:
-        return Ruling(clear=f"reward {course(found.start, found.end)}, p = {found.p:.2g}")
+        return Ruling(clear=f"reward {course(found.start, found.end)}: no fall beyond its noise")
     steps, reward = s.held("reward")
     start, end = (found.start, found.end) if found.direction == "down" or early is None else (early.start, early.tail)
     # Noise takes a slow fall past its middle early, which would make the symptom older than its cause.

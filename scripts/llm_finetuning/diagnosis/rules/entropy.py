@@ -42,11 +42,12 @@ def entropy(s: Signals) -> Ruling:
         since = float(steps[trends.crossing(values, start + (end - start) / 2, upward=True)])
         text = f"entropy {course(start, end)} nats a token without a gain in reward"
         return Ruling(found=(_finding(s, "entropy_explosion", text, since, end - start, start),))
-    spent = f"entropy {course(start, end)} nats a token, spent on the gain in reward"
-    watch = (
-        (DiagnosisFinding(code="entropy_spent", role="watch", text=spent),) if falls and s.reward_moves == "up" else ()
-    )
-    return Ruling(found=watch, clear=f"entropy {course(start, end)}")
+    if start > NOTHING_LEFT and end < (1 - GONE) * start:
+        gain = s.reward_moves == "up"
+        how = "spent on the gain in reward" if gain else "spent, and whether a gain was bought with it is not shown"
+        text = f"entropy {course(start, end)} nats a token: {how}"
+        return Ruling(found=(DiagnosisFinding(code="entropy_spent", role="watch", text=text),))
+    return Ruling(clear=f"entropy {course(start, end)}")
 
 
 def _still_gains(s: Signals) -> bool:

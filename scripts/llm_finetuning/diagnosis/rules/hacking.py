@@ -77,6 +77,19 @@ def hacking(s: Signals) -> Ruling:
     return Ruling(clear="; ".join(f"{part.name} {course(part.start, part.end)}" for part in goals[:4]))
 
 
+def falls_for_sure(s: Signals, found: DiagnosisFinding) -> bool:
+    """Tell whether what is known to be wanted falls and the reward rises, each by the test for a trend.
+
+    Both together are evidence in a log that is too short for either alone: `trends.ROWS_OF_TREND` rows do. A run of 30
+    steps whose reward rose from 2.8 to 7.8 had what was wanted fall from 0.32 to 0.02, on held-out prompts too.
+    """
+    if found.effect is None or "goal_end" not in found.numbers:
+        return False
+    name = next((name for name, metric in s.components.items() if metric == found.effect.metric), "")
+    known = name == s.goal or s.weights.get(name) == 0 or is_wanted(name)
+    return known and s.trend("reward").direction == "up" and s.trend(found.effect.metric).direction == "down"
+
+
 def _course(s: Signals, name: str, metric: str) -> _Course:
     import numpy as np
 
@@ -126,7 +139,7 @@ def _falls(s: Signals, goal: _Course, easy: _Course) -> DiagnosisFinding:
         code="proxy_only",
         role="failure",
         text=f"{easy.name} rises {course(easy.start, easy.end)} while {goal.name} falls "
-        f"{course(goal.start, goal.end)} half of it by step {min(goal.step, easy.step):g}{named}",
+        f"{course(goal.start, goal.end)}, half of it by step {min(goal.step, easy.step):g}{named}",
         since=min(goal.step, easy.step),
         until=float(s.log.steps[-1]),
         numbers={"goal_start": goal.start, "goal_end": goal.end, "easy_start": easy.start, "easy_end": easy.end},
@@ -148,6 +161,7 @@ def _stands_still(s: Signals, goal: _Course, easy: list[_Course]) -> tuple[Diagn
         and waited >= PATIENCE
         and (all(part.ceiling for part in easy) or s.steps >= PATIENCE_AT_ALL)
     )
+    later = max(PATIENCE_AT_ALL, settled + PATIENCE, last + 1)  # what the log has not reached yet
     text = (
         f"{most.name} rises {course(most.start, most.end)} and {goal.name} hardly moves "
         f"({course(goal.start, goal.end)}), "
@@ -162,7 +176,9 @@ def _stands_still(s: Signals, goal: _Course, easy: list[_Course]) -> tuple[Diagn
             until=last,
             numbers={"goal": found.end, "waited": waited, "easy_start": most.start, "easy_end": most.end},
             effect=_effect(s, goal),
-            confirm=f"after {PATIENCE_AT_ALL} steps {goal.name} has still not moved",
+            confirm=f"the completions that are paid most fail {goal.name}"
+            if over
+            else f"after {later:.0f} steps {goal.name} has still not moved",
             refute=f"{goal.name} begins to rise",
         ),
     )

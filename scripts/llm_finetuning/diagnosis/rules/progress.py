@@ -32,7 +32,7 @@ def movement(s: Signals) -> Ruling:
     parts = any(s.trend(metric).direction in ("up", "down") for metric in s.components.values())
     highest = float(np.max(trends.smooth(values)))
     if s.steps <= STILL_STEPS or highest >= STILL or s.reward_moves != "flat" or parts:
-        return Ruling(clear=f"kl {number(tail)} in the last quarter")
+        return Ruling(clear=f"kl {number(tail)} in the last quarter, as it was logged")
     return Ruling(
         found=(
             DiagnosisFinding(
@@ -64,6 +64,8 @@ def progress(s: Signals) -> Ruling:
         text = f"{found.n} rows hold a reward, {trends.ROWS_OF_TREND} are needed to judge its course"
     elif s.reward_moves == "up":
         text = f"the reward rises {course(found.start, found.end)} while {', '.join(s.wanted)} shows no change"
+    elif found.smallest <= 0:
+        text = f"the reward is {number(found.end)} in every row: without any variation there is no course to judge"
     else:
         text = (
             f"the reward stays at {number(found.end)} (p = {found.p:.2g}); so many rows with this noise show a change "
@@ -77,7 +79,9 @@ def progress(s: Signals) -> Ruling:
                 text=text,
                 numbers={"p": found.p} | ({"smallest": found.smallest} if found.direction != "unknown" else {}),
                 effect=_effect("reward", found),
-                confirm="a held-out score that rises, on 64 prompts or more every 20 to 50 steps",
+                confirm="`finetune evaluate` of the last checkpoint and of the base, then `finetune compare`"
+                if s.log.held_out
+                else "a held-out score that rises, on 64 prompts or more every 20 to 50 steps",
                 refute="a reward that still has not moved when the log is four times as long",
             ),
         )
@@ -85,13 +89,15 @@ def progress(s: Signals) -> Ruling:
 
 
 def too_short(s: Signals) -> DiagnosisFinding:
-    """Return the finding that the log is too short."""
+    """Return the finding that the log is too short, with what it lacks."""
+    lacks = [f"{trends.ROWS_OF_TREND} rows"] if s.rows < trends.ROWS_OF_TREND else []
+    lacks += [f"{SHORT_RUN} steps"] if s.steps < SHORT_RUN else []
     return DiagnosisFinding(
         code="too_short",
         role="undecided",
         text=f"{s.rows} rows over {s.steps:.0f} steps: too few to tell a course from chance",
         numbers={"rows": s.rows, "steps": s.steps},
-        confirm=f"a log of {trends.ROWS_OF_TREND} rows and {SHORT_RUN} steps",
+        confirm=f"a log of {' and '.join(lacks)}",
         refute="",
     )
 
