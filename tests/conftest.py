@@ -1,6 +1,7 @@
 """Fixtures that every test may ask for."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,9 @@ from llm_finetuning.commands import audit, demo
 from llm_finetuning.program import run_program
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background job, whose programs inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def has_module(python: str, module: str) -> bool:

@@ -212,18 +212,14 @@ def test_killed_builder(plugin: StubPlugin, killed: str) -> None:
 
 def test_interrupt_while_building(plugin: StubPlugin) -> None:
     """Ctrl-C ends the first call without a traceback, and the next call makes the environment."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    try:
-        builder = subprocess.Popen(
-            plugin.builder,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=plugin.environ(),
-            cwd=plugin.cwd,
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
+    builder = subprocess.Popen(
+        plugin.builder,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=plugin.environ(),
+        cwd=plugin.cwd,
+    )
     while not (plugin.env / "pyvenv.cfg").exists():
         time.sleep(0.01)
     builder.send_signal(signal.SIGINT)

@@ -210,18 +210,14 @@ def test_a_fault_of_the_machine_is_not_the_rewards(rows: data.Rows, error: Excep
 
 def test_ctrl_c_is_a_persons(rows: data.Rows) -> None:
     """SIGINT while a reward runs stays a KeyboardInterrupt, and is answered as before afterwards."""
-    outside = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     before = signal.getsignal(signal.SIGINT)
 
     def reward(**_: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
 
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            call(rewards.wrap(reward, "mine", rows, rewards.Watch(["mine"])), [0])
-        assert signal.getsignal(signal.SIGINT) is before
-    finally:
-        signal.signal(signal.SIGINT, outside)
+    with pytest.raises(KeyboardInterrupt):
+        call(rewards.wrap(reward, "mine", rows, rewards.Watch(["mine"])), [0])
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_rows_lengths_and_ends_stand_in_the_tables_once(rows: data.Rows) -> None:
