@@ -305,13 +305,6 @@ class Signals:
         rest = [name for name in names if not _FORM.search(name.lower())]
         return tuple(rest) if len(rest) < len(names) else ()
 
-    def first_rows(self, name: str, rows: int = 3) -> float | None:
-        """Return the mean of a metric's first rows; None where it was not logged."""
-        import numpy as np
-
-        _, values = self.held(name)
-        return float(np.mean(values[:rows])) if len(values) else None
-
     def second_half(self, values: "Column") -> "Column":
         """Return the numbers in the second half of the rows that hold one."""
         there = values[trends.present(values)]
