@@ -96,7 +96,7 @@ def test_the_rates_give_back_what_was_measured(measured: dict[str, Any], model_f
 def test_sampling_takes_about_as_long_as_the_calibration_foretells(
     measured: dict[str, Any], engine_python: str, model_folder: str, tmp_path: Path
 ) -> None:
-    """Eight completions of a prompt, drawn by the engine that samples: within a factor of four, since other tests share the cores."""
+    """Eight completions of a prompt, drawn by the engine that samples: within four times, as other tests run beside."""
     loaded = brief.load(written(tmp_path / "run", model_folder, "cpu"))
     where = situation_of(loaded, shapes.machine_of("cpu"), available_gib=64.0)
     rates = calibrated.rates_from(measured, where.model, forecast(loaded, where).job, None)
