@@ -13,6 +13,7 @@ from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO, Refusal
 if TYPE_CHECKING:
     from llm_finetuning.brief import LoadedBrief
     from llm_finetuning.diagnosis.log import Completion, RunLog
+    from llm_finetuning.diagnosis.record import Diagnosis
 
 EXIT_OF = {"healthy": EXIT_DONE, "failure": EXIT_NO, "undecided": EXIT_INSUFFICIENT}
 
@@ -172,6 +173,16 @@ def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
         name: artifact.digest_file(loaded.run_dir / name) if (loaded.run_dir / name).exists() else "absent"
         for name in sorted(files)
     }
+
+
+def current(loaded: "LoadedBrief") -> "Diagnosis":
+    """Return the diagnosis of a run as it is now; refuses without one, or when the log or the build has changed."""
+    from llm_finetuning import artifact
+    from llm_finetuning.diagnosis.record import Diagnosis
+
+    found = artifact.read_json(loaded.run_dir / "diagnosis.json", Diagnosis)
+    artifact.check_parents(found.path, found.header, parents_of(loaded))
+    return found.records[0]
 
 
 def _options(given: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from llm_finetuning.commands import options
 from llm_finetuning.errors import EXIT_DONE, EXIT_NO, Refusal
 
 if TYPE_CHECKING:
-    from llm_finetuning.brief import LoadedBrief
     from llm_finetuning.diagnosis.record import Diagnosis
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates" / "brief"
@@ -75,6 +74,7 @@ def follow(run_dir: Path, source: Path, *, applies: bool) -> tuple[int, dict[str
     Refuses to overwrite a brief, and to apply a diagnosis that is not there or is of another state of the run.
     """
     from llm_finetuning import artifact, brief, next_brief
+    from llm_finetuning.commands import diagnose
 
     path = _free(run_dir)
     loaded = brief.load(source)
@@ -82,7 +82,7 @@ def follow(run_dir: Path, source: Path, *, applies: bool) -> tuple[int, dict[str
     facts: dict[str, Any] = {"from": str(source)}
     changes: list[str] = []
     if applies:
-        found = _current_diagnosis(loaded)
+        found = diagnose.current(loaded)
         advice = found.advice
         facts |= {"verdict": found.verdict, "advice": advice.change, "checkpoint": found.checkpoint}
         changed = next_brief.advised(text, advice, found.text)
@@ -99,17 +99,6 @@ def follow(run_dir: Path, source: Path, *, applies: bool) -> tuple[int, dict[str
     artifact.write_text(path, moved.text)
     facts |= {"wrote": str(path), "changed": changes, "paths": moved.changes}
     return EXIT_DONE, {**facts, "next": artifact.shell_line("audit", run_dir)}
-
-
-def _current_diagnosis(loaded: "LoadedBrief") -> "Diagnosis":
-    """Return the diagnosis of a run as it is now; refuses without one, or when the log or the build has changed."""
-    from llm_finetuning import artifact
-    from llm_finetuning.commands import diagnose
-    from llm_finetuning.diagnosis.record import Diagnosis
-
-    found = artifact.read_json(loaded.run_dir / "diagnosis.json", Diagnosis)
-    artifact.check_parents(found.path, found.header, diagnose.parents_of(loaded))
-    return found.records[0]
 
 
 def _by_hand(run_dir: Path, source: Path, found: "Diagnosis") -> dict[str, str]:

@@ -153,17 +153,20 @@ def fitted(
     return config, f"{words}; {mend}"
 
 
-def _stated(loaded: "LoadedBrief") -> dict[str, Any]:
-    """Return the memory that a person stated to a plan of what is there now."""
+def current(loaded: "LoadedBrief") -> Any:
+    """Return the artifact plan.json; refuses one that is not there, or was made from something else."""
     from llm_finetuning import artifact
     from llm_finetuning.types import Plan
 
-    path = loaded.run_dir / "plan.json"
-    if not path.exists():
-        return {}
+    found = artifact.read_json(loaded.run_dir / "plan.json", Plan)
+    artifact.check_parents(found.path, found.header, parents_of(loaded))
+    return found
+
+
+def _stated(loaded: "LoadedBrief") -> dict[str, Any]:
+    """Return the memory that a person stated to a plan of what is there now."""
     try:
-        header = artifact.read_json(path, Plan).header
-        artifact.check_parents(path, header, parents_of(loaded))
+        header = current(loaded).header
     except Refusal:
         return {}
     return {name: header.settings[name] for name in ("available_gib", "host_gib") if name in header.settings}

@@ -131,17 +131,14 @@ def _planned(loaded: "LoadedBrief") -> "tuple[Planned | None, str | None]":
     from llm_finetuning import artifact
     from llm_finetuning.commands import plan
     from llm_finetuning.machine.needs import Planned
-    from llm_finetuning.types import Plan
 
     written = loaded.run_dir / "plan.json"
     if not written.exists():
         return None, f"no plan.json yet; `{artifact.shell_line('plan', loaded.run_dir)}` writes it"
     try:
-        found = artifact.read_json(written, Plan)
-        artifact.check_parents(written, found.header, plan.parents_of(loaded))
+        (record,) = plan.current(loaded).records
     except Refusal as refusal:
         return None, refusal.lines[0]
-    (record,) = found.records
     if record.needs is None:
         return None, f"the plan knows no need: {record.reason}"
     remedy = record.remedy["words"] if record.remedy else None

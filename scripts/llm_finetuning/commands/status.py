@@ -167,23 +167,19 @@ def _env_report(run_dir: Path) -> tuple[str, str]:
 
 
 def _plan(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import artifact, brief
+    from llm_finetuning import brief
     from llm_finetuning.commands import plan
-    from llm_finetuning.types import Plan
 
-    found = artifact.read_json(run_dir / "plan.json", Plan)
-    artifact.check_parents(found.path, found.header, plan.parents_of(brief.load(run_dir)))
-    return "done", f"{found.records[0].verdict}: {found.records[0].reason}"
+    (found,) = plan.current(brief.load(run_dir)).records
+    return "done", f"{found.verdict}: {found.reason}"
 
 
 def _diagnosis(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import artifact, brief
+    from llm_finetuning import brief
     from llm_finetuning.commands import diagnose
-    from llm_finetuning.diagnosis.record import Diagnosis
 
-    found = artifact.read_json(run_dir / "diagnosis.json", Diagnosis)
-    artifact.check_parents(found.path, found.header, diagnose.parents_of(brief.load(run_dir)))
-    return "done", f"{found.records[0].verdict.replace('_', ' ')}: {found.records[0].text}"
+    found = diagnose.current(brief.load(run_dir))
+    return "done", f"{found.verdict.replace('_', ' ')}: {found.text}"
 
 
 def _evaluations(run_dir: Path) -> tuple[str, str]:
