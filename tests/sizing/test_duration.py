@@ -14,6 +14,7 @@ from llm_finetuning.commands import plan, score
 from llm_finetuning.planning import decode, training_time
 from llm_finetuning.planning.decode import Serving
 from llm_finetuning.planning.job import Job
+from llm_finetuning.planning.states import NF4
 from llm_finetuning.planning.time_rates import Rates
 from llm_finetuning.recipes.config import Machine
 from llm_finetuning.sizing import calibrated, duration, observed
@@ -292,3 +293,10 @@ def test_a_calibration_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert calibrated.kept(loaded) == kept
     (run / "brief.yaml").write_text((run / "brief.yaml").read_text().replace("hardware: cpu", "hardware: h100"))
     assert calibrated.kept(brief.load(run)) is None
+
+
+def test_experts_are_read_as_they_were_loaded(tmp_path: Path) -> None:
+    """In QLoRA the maps are in four bits and the experts are not: a rollout of the trainer's own reads both so."""
+    training = {"adapter": "qlora", "use_vllm": False}
+    served = duration._serving(planned(write(tmp_path, model="Mixtral-8x7B", training=training)), 100.0)
+    assert (served.experts, served.maps) == (2.0, NF4)

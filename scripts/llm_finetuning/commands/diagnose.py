@@ -33,8 +33,6 @@ NUMBERS = frozenset(
 _RECORD = frozenset(("verdict", "findings", "advice", "excluded", "missing"))
 """Keys by which a file is known for an earlier diagnosis."""
 
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-
 
 @click.command("diagnose", short_help="Say what a training log shows")
 @click.argument("path", type=click.Path(path_type=Path))
@@ -235,6 +233,7 @@ def _check_goal(log: "RunLog", goal: str | None) -> None:
 
 def has_experts(loaded: "LoadedBrief") -> bool | None:
     """Return whether the brief's model is a mixture of experts; None where its config is not on this machine."""
+    from llm_finetuning.planning.fields import Fields
     from llm_finetuning.sizing import situation
     from llm_finetuning.sizing.unknown import Unknown
 
@@ -244,7 +243,7 @@ def has_experts(loaded: "LoadedBrief") -> bool | None:
         return None
     text = values.get("text_config")
     held: Mapping[str, Any] = {**values, **(text if isinstance(text, dict) else {})}
-    return any(isinstance(held.get(name), int) and held[name] > 1 for name in _EXPERTS)
+    return Fields(held, {}).number("num_experts", 0) > 1
 
 
 def _completions(path: Path, log: "RunLog", python: str | None) -> tuple[list["Completion"], list[str]]:

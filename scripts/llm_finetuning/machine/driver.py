@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_finetuning.machine.facts import Capability, Driver, Gpu, Process
+from llm_finetuning.planning.job import GIB
 
 GPU_QUERY = (
     "--query-gpu=index,uuid,name,driver_version,compute_cap,memory.total,memory.free,mig.mode.current,compute_mode",
@@ -20,7 +21,6 @@ GPU_QUERY = (
 PROCESS_QUERY = ("--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv,noheader,nounits")
 TIMEOUT_S = 10.0
 MIB_IN_GIB = 1024.0
-BYTES_IN_GIB = 1024.0**3
 
 _COLUMNS = 9
 _PROHIBITED = 2  # NVML_COMPUTEMODE_PROHIBITED
@@ -154,8 +154,8 @@ def _gpu(nvml: Any, index: int) -> Gpu:
         name=_text(nvml.nvmlDeviceGetName(handle)),
         uuid=_text(ask("nvmlDeviceGetUUID") or ""),
         capability=(capability[0], capability[1]) if capability else None,
-        total_gib=memory.total / BYTES_IN_GIB if memory and memory.total else None,
-        free_gib=memory.free / BYTES_IN_GIB if memory and memory.total else None,
+        total_gib=memory.total / GIB if memory and memory.total else None,
+        free_gib=memory.free / GIB if memory and memory.total else None,
         mig=bool(mig and mig[0]),
         prohibited=ask("nvmlDeviceGetComputeMode") == _PROHIBITED,
         processes=tuple(_processes(ask("nvmlDeviceGetComputeRunningProcesses") or ())),
@@ -168,7 +168,7 @@ def _processes(found: Any) -> Iterator[Process]:
         yield Process(
             pid=process.pid,
             name=_program_of(process.pid),
-            memory_gib=used / BYTES_IN_GIB if used is not None else None,
+            memory_gib=used / GIB if used is not None else None,
         )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from llm_finetuning.machine.facts import Folder, Host
 from llm_finetuning.planning.hardware import meminfo_gib
+from llm_finetuning.planning.job import GIB
 
-GIB = 1024**3
 UNLIMITED = 1 << 60  # bytes; cgroup v1 writes about 2^63 for no limit
 WATCHERS = ("earlyoom", "systemd-oomd", "nohang", "oomd")
 """Daemons that end a process before the memory is used up."""

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from llm_finetuning.machine.facts import DataFile, ModelFiles
+from llm_finetuning.planning.job import GIB
 from llm_finetuning.sizing import model_config
 
-GIB = 1024**3
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
 LFS = b"version https://git-lfs"

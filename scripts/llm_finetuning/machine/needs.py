@@ -11,6 +11,7 @@ from llm_finetuning.building.launch_files import GROUP_PORT, RENDEZVOUS_PORT, SE
 from llm_finetuning.errors import Refusal
 from llm_finetuning.machine.facts import Gpu
 from llm_finetuning.planning import architecture, hardware, states
+from llm_finetuning.planning.job import GIB
 from llm_finetuning.planning.shapes import Architecture, UnknownShape
 from llm_finetuning.recipes import shapes, shared
 from llm_finetuning.recipes.config import Engine, Machine, RunConfig, Shape
@@ -18,7 +19,6 @@ from llm_finetuning.sizing import run_job, situation
 from llm_finetuning.sizing.forecast import ROWS
 from llm_finetuning.sizing.unknown import Unknown
 
-GIB = 1024**3
 FAST_KERNELS = {"mamba": ("mamba-ssm", "causal-conv1d"), "delta": ("flash-linear-attention", "causal-conv1d")}
 """Packages without which transformers computes these layers on a slow path (its own warning names them)."""
 

@@ -137,7 +137,7 @@ def _serving(now: Forecast, length: float) -> Serving:
         return Serving(
             engine="transformers",
             maps=maps,
-            experts=maps,
+            experts=maps if job.quantized_experts else each,
             head=each,
             moved=moved,
             launches=beside * (QUANTIZED_LAUNCHES if job.tuning == "qlora" else 1.0),
