@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from llm_finetuning.strict_json import strict
+
 QUIET_LINE_EVERY_S = 5.0
 BATCH_GAP_S = 0.5
 
@@ -14,7 +16,7 @@ BATCH_GAP_S = 0.5
 def finish(lines: list[str], facts: dict[str, Any], *, as_json: bool) -> None:
     """Print the result: one JSON object with `--json`, a few lines of text without."""
     # ASCII alone: JSON escapes what a terminal could obey, and its reader gets every character back.
-    text = json.dumps(facts, indent=1) if as_json else visible("\n".join(lines))
+    text = json.dumps(strict(facts), indent=1, allow_nan=False) if as_json else visible("\n".join(lines))
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -53,12 +53,12 @@ def command(path: Path, given: tuple[str, ...], out: Path | None, as_json: bool,
     """
     import dataclasses
 
-    from llm_finetuning import live_view, strict_json
+    from llm_finetuning import live_view
 
     found = run(path, given=given, out=out, **known)
     page = [f"page: {path / PAGE}"] if _is_run(path) else []
     lines = [live_view.one_line(line) for line in [*lines_of(found), *page]]
-    console.finish(lines, strict_json.strict(dataclasses.asdict(found)), as_json=as_json)
+    console.finish(lines, dataclasses.asdict(found), as_json=as_json)
     return EXIT_OF[found.state]
 
 

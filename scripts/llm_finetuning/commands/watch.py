@@ -91,7 +91,7 @@ def _finish(found: "View", *, as_json: bool) -> None:
     """Print the state as a block, or as one JSON object; in ASCII where there is no terminal that shows more."""
     import dataclasses
 
-    from llm_finetuning import live_view, strict_json
+    from llm_finetuning import live_view
 
     # What else a table of completions holds may be anything.
     kept = tuple(dataclasses.replace(row, columns={}) for row in found.completions)
@@ -99,7 +99,7 @@ def _finish(found: "View", *, as_json: bool) -> None:
     lines = live_view.block(found)
     if not _is_terminal():
         lines = [live_view.ascii_only(console.visible(line)) for line in lines]
-    console.finish(lines, strict_json.strict(dataclasses.asdict(found)), as_json=as_json)
+    console.finish(lines, dataclasses.asdict(found), as_json=as_json)
 
 
 @contextmanager
