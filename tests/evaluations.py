@@ -44,7 +44,12 @@ def of_rewards(
             own = {"sample_id": f"{row}/{index}", "prompt_id": str(row), "pass_name": "policy"}
             scores.append(Score(**own, values=values, reward=reward, advantage=None))  # type: ignore[arg-type]
     setting = stage.Setting(
-        name=name, model="some/model", greedy=False, samples=max(map(len, groups)), success_threshold=0.5
+        name=name,
+        model="some/model",
+        greedy=False,
+        samples=max(map(len, groups)),
+        success_threshold=0.5,
+        fingerprint="0" * 64,
     )
     return stage.evaluate(samples, scores, setting)
 

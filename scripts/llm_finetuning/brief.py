@@ -144,6 +144,17 @@ class GateBrief(_Strict):
     success: float | None = Field(default=None, allow_inf_nan=False)  # weighted reward that counts as a success
 
 
+class EvaluationBrief(_Strict):
+    """How held-out rows are graded, and what a candidate must show to be promoted; no part of the objective."""
+
+    graders: list[RewardBrief] = []  # what counts as success; the `rewards` where none are named
+    success: float | None = Field(default=None, allow_inf_nan=False)  # weighted grade; the middle when left out
+    bucket: str | None = Field(default=None, min_length=1)  # column of the held-out rows that sorts them into parts
+    source: str | None = Field(default=None, min_length=1)  # column that says where a row comes from
+    gain: float = Field(default=0.05, gt=0, lt=1)  # in pass@1: what a candidate should be better by
+    drift: float = Field(default=0.05, gt=0, le=1)  # largest drop of pass@1 on the drift suite that is accepted
+
+
 class VariantBrief(_Strict):
     """Another algorithm than plain GRPO, and the symptom that asks for it."""
 
@@ -163,6 +174,7 @@ class Brief(_Strict):
     training: dict[str, Any] = {}
     variant: VariantBrief | None = None
     gate: GateBrief = GateBrief()
+    evaluation: EvaluationBrief = EvaluationBrief()
     hardware: str = "auto"
     environment: str | None = None  # the training interpreter, as `--python`
 
@@ -337,6 +349,8 @@ def _keys_at(location: Sequence[str | int]) -> list[str]:
         "rewards": RewardBrief,
         "sampling": SamplingBrief,
         "gate": GateBrief,
+        "evaluation": EvaluationBrief,
+        "graders": RewardBrief,
         "variant": VariantBrief,
         "endpoint": EndpointBrief,
         "length_penalty": LengthPenaltyBrief,

@@ -88,7 +88,12 @@ def run(
     if changed:
         raise Refusal(f"{run_dir}: {changed} changed while it was scored; evaluate again, the completions are kept")
     setting = stage.Setting(
-        name=name, model=candidate.shown, greedy=greedy, samples=plan.samples, success_threshold=threshold
+        name=name,
+        model=candidate.shown,
+        greedy=greedy,
+        samples=plan.samples,
+        success_threshold=threshold,
+        fingerprint=plan.parents["held-out rows"],
     )
     found: Evaluation = stage.evaluate(drawn, scores, setting)
     header = artifact.header_for(path, {**parents, transcripts.name: artifact.digest_file(transcripts)}, plan.settings)

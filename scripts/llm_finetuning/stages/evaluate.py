@@ -21,6 +21,7 @@ class Setting:
     greedy: bool
     samples: int  # completions an item
     success_threshold: float
+    fingerprint: str  # of the items
     notes: Sequence[str] = ()
 
 
@@ -36,10 +37,15 @@ def evaluate(samples: Sequence[Sample], scores: Sequence[Score], setting: Settin
     components = {name: _mean([item.values[name] for item in items]) for name in names}
     return Evaluation(
         name=setting.name,
+        suite="goldens",
+        fingerprint=setting.fingerprint,
         model=setting.model,
         greedy=setting.greedy,
         samples=setting.samples,
+        graders=names,
         success_threshold=setting.success_threshold,
+        buckets={},
+        corrected=None,
         passes={str(k): pass_at_k(counts, k) for k in sizes(setting.samples)},
         reward=_mean([item.rewards for item in items]),
         components={name: mean for name, mean in components.items() if mean is not None},
@@ -62,8 +68,11 @@ def _item(group: Sequence[tuple[Sample, Score]], rule: Rule) -> EvaluationItem:
     return EvaluationItem(
         prompt_id=samples[0].prompt_id,
         row=samples[0].row,
+        bucket=None,
+        source=None,
         n=len(known),
         successes=sum(is_paid(reward, rule) for reward in known),
+        grades=rewards,
         rewards=rewards,
         values={
             value.name: [score.values[place].value for score in scores] for place, value in enumerate(scores[0].values)
