@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import point_jobs
+from point_records import Reading, model_of
 
 from llm_finetuning.planning import architecture
 from llm_finetuning.planning.job import GIB, Adapter, Job, Quantity, Rollout
@@ -47,6 +48,7 @@ class Compared:
     high: float
     measured: float | None
     device_gib: float | None = None
+    start: float = 0.0  # GiB already taken off the estimate, where the record gives what came on top of it
 
     @property
     def error(self) -> float | None:
@@ -127,25 +129,26 @@ def points(kinds: tuple[str, ...] = ("train",), trusts: tuple[str, ...] = ("A", 
             yield compared(record, reading)
 
 
-def compared(record: dict[str, Any], reading: point_jobs.Reading) -> Compared:
+def compared(record: dict[str, Any], reading: Reading) -> Compared:
     shape = model(reading.model)
     likely, least, most = (estimate(shape, job, reading.card) for job in (reading.job, reading.low, reading.high))
     return Compared(
         name=f"{record['id']} {record['model'].split('/')[-1]} {record['method']} {record.get('tuning')}",
         record=record,
         memory=likely,
-        estimated=getattr(likely, reading.metric).gib,
-        low=getattr(least, reading.metric).low,
-        high=getattr(most, reading.metric).high,
+        estimated=getattr(likely, reading.metric).gib - reading.start,
+        low=getattr(least, reading.metric).low - reading.start,
+        high=getattr(most, reading.metric).high - reading.start,
         measured=record.get("measured_gib"),
         device_gib=reading.card,
+        start=reading.start,
     )
 
 
 def inference() -> Iterator[Compared]:
     """Yield measurements of weights and KV cache of one sequence."""
     for record in rows(POINTS):
-        shape = point_jobs.model_of(record) if record["kind"] == "inference" else None
+        shape = model_of(record) if record["kind"] == "inference" else None
         if shape is None:
             continue
         described = model(shape)
@@ -165,7 +168,7 @@ def inference() -> Iterator[Compared]:
 def engine_starts() -> Iterator[tuple[str, str, float, Quantity]]:
     """Yield what vLLM's own logs say of its weights and activations, with the planner's answer."""
     for record in rows(POINTS):
-        shape = point_jobs.model_of(record) if record["kind"] == "vllm_profile" else None
+        shape = model_of(record) if record["kind"] == "vllm_profile" else None
         said = dict(re.findall(r"(weights|peak act) ([\d.]+)", record.get("metric") or ""))
         if shape is None or len(said) < 2 or "VL" in record["model"]:
             continue

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from point_jobs import MODELS
+from point_records import MODELS
 
 from llm_finetuning.planning import architecture, hardware
 from llm_finetuning.planning.decode import Serving

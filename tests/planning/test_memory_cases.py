@@ -10,15 +10,6 @@ pytestmark = pytest.mark.skipif(
     not (COMPUTED.is_file() and POINTS.is_file()), reason=f"{COMPUTED.parent} is not there; set FINETUNE_CASES"
 )
 
-EXPLAINED = {
-    "m041": "the record does not say whether activations were checkpointed; the interval spans both",
-    "m090": "a 32B at a million tokens fits only with settings that the record leaves out",
-    "m096": "the rounded figure is below 4-bit weights, fp32 embedding, adapter and its optimizer states together",
-    "m139": "the record names an adapter without rank, on a start twice that of the same model with one",
-    "m160": "58 GiB above the start for one sequence of 500 tokens: something else held the card",
-}
-"""Training points more than a quarter off, with what their records cannot say."""
-
 
 @pytest.fixture(scope="module")
 def exact() -> list[Compared]:
@@ -42,12 +33,11 @@ def test_operation_exact_runs_are_met_closely(exact: list[Compared]) -> None:
 
 
 def test_public_training_runs_are_met(points: list[Compared]) -> None:
-    """Half of the public measurements lie within 8%, and whatever is off by a quarter is explained."""
+    """Half of the public measurements lie within 8%, and all of them within a quarter."""
     measured = [point for point in points if point.error is not None]
     assert len(measured) > 20
     assert statistics.median(abs(point.error or 0) for point in measured) <= 0.08
-    far = {point.record["id"] for point in measured if abs(point.error or 0) > 0.25}
-    assert far <= EXPLAINED.keys(), far
+    assert [point.name for point in measured if abs(point.error or 0) > 0.25] == []
 
 
 def test_nine_of_ten_measurements_lie_in_the_stated_interval(points: list[Compared]) -> None:
@@ -70,8 +60,7 @@ def test_every_recorded_out_of_memory_is_foreseen(points: list[Compared]) -> Non
 def test_no_run_that_fitted_is_called_impossible(points: list[Compared]) -> None:
     """A run that fitted may be called tight or unlikely, but the low end of its interval has to fit."""
     fitted = [point for point in points if not point.record["outcome"].startswith("OOM") and point.device_gib]
-    wrong = [point.name for point in fitted if point.memory.impossible(point.device_gib or 0)]
-    assert [name for name in wrong if name.split()[0] not in EXPLAINED] == []
+    assert [point.name for point in fitted if point.memory.impossible(point.device_gib or 0)] == []
 
 
 def test_weights_and_cache_of_inference_are_met() -> None:

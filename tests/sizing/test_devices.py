@@ -8,6 +8,7 @@ from llm_finetuning.errors import Refusal
 from llm_finetuning.recipes.config import Machine
 from llm_finetuning.sizing import devices
 from llm_finetuning.sizing.devices import device_of
+from llm_finetuning.sizing.forecast import forecast
 from planned_runs import situated, write
 
 SPARK = Machine(name="dgx-spark", gpus=1)
@@ -87,3 +88,14 @@ def test_the_machine_at_hand_is_asked(tmp_path: Path, monkeypatch: pytest.Monkey
     named = situated(write(tmp_path / "b", hardware="dgx-spark"))[1].device
     assert here.free_gib == pytest.approx(60 - 12.17, abs=0.01)
     assert named.free_gib == pytest.approx(115.8 - 12)
+
+
+def test_paged_states_have_nowhere_to_go_on_a_spark(tmp_path: Path) -> None:
+    """The host's memory, where the driver moves them, is the same memory there; on another card a run fits without."""
+    found = {}
+    for hardware in ("dgx-spark", "h100"):
+        for optim in ("adamw_8bit", "paged_adamw_8bit"):
+            run = write(tmp_path / hardware / optim, method="sft", hardware=hardware, training={"optim": optim})
+            found[hardware, optim] = forecast(*situated(run)).memory.device.gib
+    assert found["dgx-spark", "paged_adamw_8bit"] == found["dgx-spark", "adamw_8bit"]
+    assert found["h100", "paged_adamw_8bit"] < found["h100", "adamw_8bit"] - 1

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from llm_finetuning.planning.job import BYTES, Job
 from llm_finetuning.planning.shapes import Architecture, Layer, Linear, Mixer
-from llm_finetuning.planning.states import adapted
+from llm_finetuning.planning.states import adapted, beside
 
 _NORMS_BEFORE_MAPS = 2  # the others, of Gemma and GLM, stand after a map: no map keeps their output
 _NORM_OF_AN_OUTPUT = 6.0  # bytes a channel: the fp32 input and the normalised copy
+_SPLIT_TOKENS = 16384  # of TRL's guide to long contexts (pull request 6846); Arctic's stretch is a row's width
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,21 @@ class LayerNeeds:
 
 def layer_needs(model: Architecture, layer: Layer, job: Job) -> LayerNeeds:
     """Return what one layer takes."""
-    tokens = job.tokens
-    kept = tokens * (_norms(model, layer, job) + _mixer(layer.mixer, job) + _mlp(model, layer, job))
-    kept += tokens * _adapters(layer, job) + _square(layer.mixer, job)
-    width = max(layer.mlp.width + layer.mlp.active * layer.mlp.expert_width, layer.mixer.inner)
-    unit = job.compute_bytes
-    backward = float(tokens) * unit * (2 * width + 2 * model.hidden)
+    tokens, unit = job.tokens, job.compute_bytes
+    stretch = _stretch(model, job)
+    kept_mlp = (stretch if job.tiles == "recomputed" else tokens) * (
+        _mlp(model, layer, job) + _adapters(layer.mlp.linears, job)
+    )
+    kept = tokens * (_norms(model, layer, job) + _mixer(layer.mixer, job) + _adapters(layer.mixer.linears, job))
+    kept += kept_mlp + _square(layer.mixer, job)
+    width = stretch * (layer.mlp.width + layer.mlp.active * layer.mlp.expert_width)
+    width = max(width, tokens * layer.mixer.inner)
+    mixing = _gathered(layer.mixer, job), tokens * _mixed(layer.mixer, job)
+    backward = 2.0 * unit * width
     if job.adapter is not None and job.autocast and adapted(layer, job.adapter):
-        backward += tokens * unit * 2 * width  # LoRA's own products, in float32 before they are added
+        backward += 2.0 * unit * width  # LoRA's own products, in float32 before they are added
+    # Where the MLP is not at its widest, attention may be: what the MLP kept is gone by then.
+    backward = max(backward, sum(mixing) - kept_mlp) + 2.0 * tokens * unit * model.hidden
     if job.casts:
         backward += tokens * 4 * model.hidden
     if job.attention == "eager" and layer.mixer.kind in ("attention", "latent"):
@@ -46,8 +54,32 @@ def layer_needs(model: Architecture, layer: Layer, job: Job) -> LayerNeeds:
         backward += largest * job.compute_bytes  # the map that is being multiplied with, back in 16 or 32 bits
     elif job.tuning == "full":
         backward += largest * unit
-    forward = tokens * unit * (3 * width + 2 * model.hidden)
+    forward = max(3.0 * unit * width, sum(mixing)) + 2.0 * tokens * unit * model.hidden
     return LayerNeeds(kept, forward, backward, casts if job.casts and job.tuning != "qlora" else 0.0)
+
+
+def _stretch(model: Architecture, job: Job) -> int:
+    """Return the tokens that the MLP works on at once."""
+    longest = {"none": job.tokens, "split": _SPLIT_TOKENS, "recomputed": model.hidden}
+    return min(longest[job.tiles], job.tokens)
+
+
+def _gathered(mixer: Mixer, job: Job) -> float:
+    """Return the keys and values of the whole sequence, which ring attention gathers before it turns round them.
+
+    torch's `_AllGatherRotater`, the default of its context parallelism and of Accelerate's `cp_comm_strategy`.
+    """
+    if job.sequence_shards == 1 or mixer.kind not in ("attention", "latent"):
+        return 0.0
+    return float(job.compute_bytes * job.rows * job.length * mixer.kv_heads * (mixer.key_dim + mixer.value_dim))
+
+
+def _mixed(mixer: Mixer, job: Job) -> float:
+    """Return the bytes a token of attention's gradients; a ring sums them in float32 beside the newest part."""
+    if mixer.kind not in ("attention", "latent"):
+        return 0.0
+    widths = (mixer.heads + mixer.kv_heads) * mixer.key_dim + (mixer.heads + mixer.kv_heads) * mixer.value_dim
+    return float(widths * (job.compute_bytes + (4 if job.sequence_shards > 1 else 0)))
 
 
 def checkpoint(model: Architecture, job: Job) -> float:
@@ -109,11 +141,11 @@ def _mlp(model: Architecture, layer: Layer, job: Job) -> float:
     return kept
 
 
-def _adapters(layer: Layer, job: Job) -> float:
-    """Return the bytes a token that LoRA keeps: its maps' inputs and its narrow products."""
+def _adapters(linears: tuple[Linear, ...], job: Job) -> float:
+    """Return the bytes a token that LoRA keeps beside maps: their inputs and its narrow products."""
     if job.adapter is None:
         return 0.0
-    maps = adapted(layer, job.adapter)
+    maps = beside(linears, job.adapter)
     inputs = sum(linear.inputs for linear in maps)
     width = BYTES[job.adapter.dtype]
     narrow = float((2 if job.autocast else width) * job.adapter.rank * len(maps))

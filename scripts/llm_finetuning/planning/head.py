@@ -60,7 +60,7 @@ _PER_LOGIT: dict[LossPath, tuple[float, float, str]] = {
 def head(model: Architecture, job: Job) -> Head:
     """Return what the loss head takes on one device."""
     rows, vocabulary, hidden = job.logit_rows, model.vocabulary, model.hidden
-    trains_head = job.tuning == "full"
+    trains_head = job.trains_head
     if job.loss == "hidden":
         return Head(0.0, 0.0, weight_gradient=False, formula="no head")
     if job.loss == "fused":
@@ -93,7 +93,7 @@ def head(model: Architecture, job: Job) -> Head:
 def _fused(model: Architecture, job: Job) -> Head:
     rows = job.logit_rows
     tile = min(rows, TILE_TOKENS) * min(TILE_VOCABULARY, model.vocabulary)
-    trains_head = job.tuning == "full"
+    trains_head = job.trains_head
     if job.device == "cuda":
         forward = float(job.compute_bytes * tile)
         weights = (4 if job.wide else 6) * model.head if trains_head else 0

@@ -12,6 +12,9 @@ Sharding = Literal["none", "zero3", "fsdp2", "layers"]
 """`layers` splits the layers themselves over devices, each whole on one."""
 Engine = Literal["none", "transformers", "colocate", "server"]
 Attention = Literal["sdpa", "eager", "flash"]
+Tiles = Literal["none", "split", "recomputed"]
+"""Whether the MLP takes a stretch of tokens at a time: split under a layer's checkpoint, or with a backward pass that
+runs each stretch anew (Arctic long sequence training, arXiv 2506.13996; the tiled MLP of Unsloth and of verl)."""
 LossPath = Literal[
     "fused", "selected", "causal_lm", "float_logits", "eager_ce", "liger", "chunked", "eighths", "in_place", "hidden"
 ]
@@ -28,6 +31,7 @@ class Adapter:
     targets: tuple[str, ...] | None = None  # names of `nn.Linear`s; None for all inside the layers
     dropout: float = 0.0
     dtype: Dtype = "float32"  # PEFT's autocast_adapter_dtype; TRL 1.16 casts those of a quantised model to bf16
+    whole: tuple[str, ...] = ()  # PEFT's modules_to_save, `embed_tokens` and `lm_head`: float32 copies, trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +76,13 @@ class Job:
     quantized_experts: bool = False  # bitsandbytes replaces `nn.Linear`s; transformers 5 keeps experts as one tensor
     loss: LossPath = "fused"
     fused_kernels: bool = False  # Liger's, or a compiler's: norms and gates in one kernel each
+    tiles: Tiles = "none"
     reference: bool = False  # a second model beside the policy
     others: float = 0.0  # GiB of models beside it: a reward model, a teacher
     sequences: int = 1  # a row of the batch holds so many: 2 where chosen and rejected pass together
     sharding: Sharding = "none"
     shards: int = 1
+    hosted: bool = False  # FSDP2's CPU offload: shards of weights, gradients and optimizer wait in host memory
     sequence_shards: int = 1  # context parallelism
     device: Literal["cuda", "cpu"] = "cuda"
     varying: bool = True  # lengths differ from batch to batch, so that the allocator's blocks fit less well
@@ -134,6 +140,16 @@ class Job:
     def masked(self) -> bool:
         """Whether attention gets a mask, for which transformers repeats the key heads and keeps a bias a layer."""
         return self.padded and self.attention == "sdpa" and self.sequence_shards == 1
+
+    @property
+    def trains_head(self) -> bool:
+        """Whether the loss head's weight is trained."""
+        return self.tuning == "full" or (self.adapter is not None and "lm_head" in self.adapter.whole)
+
+    @property
+    def paged(self) -> bool:
+        """Whether optimizer states lie in memory that the driver moves to the host when the device runs short."""
+        return "paged" in self.optimizer.lower() and self.device == "cuda"
 
     @property
     def frozen(self) -> bool:

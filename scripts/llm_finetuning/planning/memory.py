@@ -1,7 +1,7 @@
 """The peak memory of a run on one device, by phase and by part, each with its formula and its interval."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from llm_finetuning.planning import activations, rollout
@@ -117,6 +117,8 @@ def estimate(model: Architecture, job: Job, device_gib: float | None = None) -> 
         device_gib: All memory of the device, GiB; a colocated vLLM takes its share of it.
     """
     held = states(model, job)
+    paged = held.optimizer if job.paged else 0.0
+    held = replace(held, optimizer=held.optimizer - paged)
     pool = rollout.pool(model, job, device_gib) if job.rollout.engine == "colocate" else None
     walk = _walk(model, job, held, head(model, job))
     beside = {} if pool is None else {"vLLM": pool.asleep}
@@ -141,7 +143,7 @@ def estimate(model: Architecture, job: Job, device_gib: float | None = None) -> 
         phases=tuple(phases),
         allocated=allocated,
         reserved=_reserved(allocated, job, engine, loading),
-        device=_device(allocated, job, engine, loading),
+        device=_with_paged(_device(allocated, job, engine, loading), paged),
         notes=model.notes,
         pool=pool,
         blocked=blocked,
@@ -180,6 +182,19 @@ def _device(allocated: Quantity, job: Job, engine: float, loading: float) -> Qua
         high=(allocated.high - engine) * 1.3 + engine + 1.9 + loading,
         formula="allocated x 1.12 + 0.8 GiB of CUDA context, libraries and workspaces",
     )
+
+
+def _with_paged(device: Quantity, paged: float) -> Quantity:
+    """Return what the driver shows with paged optimizer states, which torch's allocator does not know of.
+
+    bitsandbytes takes them as CUDA managed memory (`functional.get_paged`, 0.49): they lie on the device while there is
+    room and on the host where there is none, so that a run fits without them.
+    """
+    if not paged:
+        return device
+    size = paged / GIB
+    formula = f"{device.formula}; {size:.2f} GiB of paged optimizer states lie there too while there is room"
+    return replace(device, high=device.high + size, formula=formula)
 
 
 def _resting(job: Job, held: States) -> dict[str, float]:
@@ -253,7 +268,9 @@ def _backward_layers(
     moments = []
     carried = job.accumulation > 1
     share = job.shards
-    embedding = model.head * job.weight_bytes / share if loss.weight_gradient else 0.0
+    stays = 0.0 if job.hosted else 1.0 / share  # of a gradient, once it is made
+    wide = job.weight_bytes if job.tuning == "full" else 4
+    embedding = model.head * wide * stays if loss.weight_gradient else 0.0
     gathered_up = held.gradients if carried else embedding
     remaining = sum(waiting for _, waiting in each)
     for layer, (needs, below) in zip(reversed(model.layers), reversed(each), strict=True):
@@ -267,7 +284,7 @@ def _backward_layers(
             }
         )
         remaining -= below
-        gradient = layer_gradient(layer, job) / share
+        gradient = layer_gradient(layer, job) * stays
         if not carried and not job.optimizer_in_backward:
             gathered_up += gradient
     copies = 2.0 * model.head * job.weight_bytes / share if model.tied and loss.weight_gradient else 0.0

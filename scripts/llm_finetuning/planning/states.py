@@ -26,15 +26,16 @@ class States:
 
 def adapted(layer: Layer, adapter: Adapter | None) -> tuple[Linear, ...]:
     """Return the maps of a layer that LoRA stands beside; a fused map counts for the ones it joins."""
-    if adapter is None:
-        return ()
+    return () if adapter is None else beside(layer.linears(), adapter)
+
+
+def beside(linears: tuple[Linear, ...], adapter: Adapter) -> tuple[Linear, ...]:
+    """Return those of some maps that LoRA stands beside."""
     if adapter.targets is None:
-        return layer.linears()
+        return linears
     joined = {"qkv_proj": "q_proj", "query_key_value": "q_proj", "c_attn": "q_proj", "gate_up_proj": "gate_proj"}
     return tuple(
-        linear
-        for linear in layer.linears()
-        if linear.name in adapter.targets or joined.get(linear.name) in adapter.targets
+        linear for linear in linears if linear.name in adapter.targets or joined.get(linear.name) in adapter.targets
     )
 
 
@@ -42,6 +43,12 @@ def adapter_parameters(model: Architecture, adapter: Adapter | None) -> int:
     """Return the parameters of LoRA: rank times inputs and outputs of every adapted map."""
     rank = adapter.rank if adapter else 0
     return sum(rank * (m.inputs + m.outputs) for layer in model.layers for m in adapted(layer, adapter))
+
+
+def whole_parameters(model: Architecture, adapter: Adapter | None) -> int:
+    """Return the parameters of embedding and head that are trained whole beside an adapter."""
+    sizes = {"embed_tokens": model.embedding, "lm_head": model.head}
+    return sum(sizes.get(name, 0) for name in adapter.whole) if adapter else 0
 
 
 def quantized_weights(model: Architecture, *, experts: bool) -> int:
@@ -71,16 +78,16 @@ def trained(model: Architecture, job: Job) -> tuple[int, int]:
         return counts.get("norms", 0) + counts.get("qk_norm", 0), 0
     if job.tuning == "bias":
         return sum(layer.mixer.kv_heads * layer.mixer.value_dim for layer in model.layers), 0
-    return 0, adapter_parameters(model, job.adapter)
+    return 0, adapter_parameters(model, job.adapter) + whole_parameters(model, job.adapter)
 
 
 def states(model: Architecture, job: Job) -> States:
     """Return the states of one device."""
     base, added = trained(model, job)
-    adapter_bytes = BYTES[job.adapter.dtype] if job.adapter else 0
+    adapter = _adapter_bytes(model, job)
     weights = weight_bytes(model, job)
     moments, transient = _optimizer(model, job, base, added)
-    gradients = float(base * job.weight_bytes + added * adapter_bytes)
+    gradients = base * job.weight_bytes + adapter
     reference = weights if job.reference else 0.0
     share, gathered = job.shards, 0.0
     if job.sharding == "zero3" and (job.autocast or not job.wide) and job.tuning == "full":
@@ -93,15 +100,24 @@ def states(model: Architecture, job: Job) -> States:
         gathered = 2.0 * largest * job.compute_bytes + model.head * job.compute_bytes * (1 if model.tied else 2)
         if job.sharding == "zero3":
             gathered += 2 * 5e8 * 2  # a bucket to reduce gradients in and one in flight, 5e8 elements by default
+    if job.hosted:
+        weights = adapter = reference = gradients = moments = transient = 0.0
     return States(
         weights=weights / share,
-        adapter=added * adapter_bytes / share,
+        adapter=adapter / share,
         reference=reference / share,
         gradients=gradients / share,
         optimizer=moments / share,
         transient=transient / share,
         gathered=gathered,
     )
+
+
+def _adapter_bytes(model: Architecture, job: Job) -> float:
+    if job.adapter is None or job.tuning not in ("lora", "qlora"):
+        return 0.0
+    narrow, whole = adapter_parameters(model, job.adapter), whole_parameters(model, job.adapter)
+    return float(narrow * BYTES[job.adapter.dtype] + whole * BYTES["float32"])
 
 
 def _optimizer(model: Architecture, job: Job, base: int, added: int) -> tuple[float, float]:
@@ -111,11 +127,11 @@ def _optimizer(model: Architecture, job: Job, base: int, added: int) -> tuple[fl
     two bytes a parameter and an absolute maximum a block, but the Trainer registers embeddings for 32 bits.
     """
     name = job.optimizer.lower()
-    adapter_bytes = BYTES[job.adapter.dtype] if job.adapter else 0
-    whole = base * job.weight_bytes + added * adapter_bytes
+    whole = base * job.weight_bytes + _adapter_bytes(model, job)
     moments = next((count for start, count in _STATES.items() if start in name), 2)
     if "8bit" in name:
-        wide = model.embedding if job.tuning == "full" else 0
+        embeds = job.tuning == "full" or (job.adapter is not None and "embed_tokens" in job.adapter.whole)
+        wide = model.embedding if embeds else 0
         states_bytes = (base - wide + added) * moments * 1.016 + wide * moments * 4
         transient = 0.0
     else:

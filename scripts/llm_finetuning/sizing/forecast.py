@@ -102,6 +102,8 @@ def of_config(config: RunConfig, situation: Situation, machine: Machine) -> Fore
         longest_row=situation.longest_row,
         server_share=SERVER_MEMORY,
     )
+    if device.unified:  # paged states move to the host, which is the same memory here
+        run = replace(run, job=replace(run.job, optimizer=run.job.optimizer.removeprefix("paged_")))
     estimated = memory.estimate(model, run.job, device.total_gib)
     server = _server(model, run, device)
     pool = server or estimated.pool
