@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_finetuning import statistics
+from llm_finetuning.statistics import signs
 
 # scipy.stats.t.ppf(0.975, df)
 STUDENT = {
@@ -181,7 +182,7 @@ def test_many_items_take_the_normal_distribution_and_agree_with_counting(monkeyp
     draw = random.Random(5)
     differences = [Fraction(draw.choice([-3, -1, 1, 2, 3]), 8) for _ in range(statistics.EXACT_ITEMS)]
     counted = statistics.sign_flip(differences)
-    monkeypatch.setattr(statistics, "EXACT_ITEMS", 10)
+    monkeypatch.setattr(signs, "EXACT_ITEMS", 10)
     assert statistics.sign_flip(differences) == pytest.approx(counted, abs=0.005)
     assert statistics.sign_flip(differences) != counted
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_finetuning import statistics
+from llm_finetuning.statistics import groups, shares
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_a_clustered_share_has_the_variance_of_its_clusters() -> None:
     found = statistics.clustered_share(CLUSTERS)
     error = 0.15336394341755633
     share = 19 / 46
-    expected = statistics._wilson(share, share * (1 - share) / error**2)
+    expected = shares.wilson(share, share * (1 - share) / error**2)
 
     assert (found.value, found.n) == (pytest.approx(share), 46)
     assert (found.low, found.high) == pytest.approx((0.17900996442982614, 0.6942944417190147), abs=1e-12)
@@ -201,7 +202,7 @@ def test_a_quantile_has_the_interval_of_its_order_statistics(
 )
 def test_all_of_a_group_succeed_as_in_the_beta_binomial(size: int, chance: float) -> None:
     """Success that differs from prompt to prompt: Skellam's distribution."""
-    assert statistics._all_same(0.7 / 2.6, 1 / 3.6, size) == pytest.approx(chance, rel=1e-12)
+    assert groups._all_same(0.7 / 2.6, 1 / 3.6, size) == pytest.approx(chance, rel=1e-12)
 
 
 def test_prompts_of_one_kind_or_of_two_are_the_ends_of_the_prediction() -> None:
@@ -225,14 +226,14 @@ def test_the_resemblance_of_completions_is_that_of_the_analysis_of_variance() ->
 def test_the_predicted_signal_is_right_for_new_groups() -> None:
     """From 60 prompts of 8, the share of mixed groups of 32 of the same prompts' kind is foretold, and covered."""
     draw = random.Random(1)
-    truth = 1 - statistics._all_same(0.3, 1 / 3, 32) - statistics._all_same(0.7, 1 / 3, 32)
+    truth = 1 - groups._all_same(0.3, 1 / 3, 32) - groups._all_same(0.7, 1 / 3, 32)
     covered, values = 0, []
     for _ in range(300):
-        groups = []
+        drawn = []
         for _ in range(60):
             chance = draw.betavariate(0.6, 1.4)
-            groups.append((sum(draw.random() < chance for _ in range(8)), 8))
-        found = statistics.predicted_mixed(groups, 32)
+            drawn.append((sum(draw.random() < chance for _ in range(8)), 8))
+        found = statistics.predicted_mixed(drawn, 32)
         values.append(found.value)
         covered += found.low <= truth <= found.high
     assert sum(values) / 300 == pytest.approx(truth, abs=0.03)
