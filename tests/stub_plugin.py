@@ -17,7 +17,7 @@ from typing import Any
 from llm_finetuning import PLUGIN_ROOT
 from llm_finetuning.environment import CORE_MODULES
 
-STANDARD_LIBRARY_ONLY = ("__init__", "environment", "errors", "extras", "installer", "interpreter", "types")
+STANDARD_LIBRARY_ONLY = ("__init__", "environment", "errors", "extras", "installer", "interpreter")
 TOOLS = ("sh", "dash", "sha256sum", "readlink", "mkdir")
 DEAD_INDEX = "http://127.0.0.1:9/simple"
 
@@ -51,9 +51,7 @@ class StubPlugin:
         for made in (self.root / "requirements", self.cwd, self.bin):
             made.mkdir(parents=True)
         self._lay_out_sources()
-        core = tuple(name for name in CORE_MODULES if name != "ruamel.yaml")
-        wheels = [self.add_wheel(name, f"{name}.py") for name in core]
-        wheels.append(self.add_wheel("ruamel-yaml", "ruamel/yaml.py"))
+        wheels = [self.add_wheel(name.replace(".", "-"), f"{name.replace('.', '/')}.py") for name in CORE_MODULES]
         lock = "".join(f"{name}==1.0 --hash=sha256:{digest}\n" for name, digest in wheels)
         (self.root / "requirements" / "core.txt").write_text(lock, "utf-8")
         for tool in TOOLS:

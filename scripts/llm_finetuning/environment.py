@@ -54,6 +54,7 @@ CORE_MODULES = (
     "ruamel.yaml",
     "starlette",
     "uvicorn",
+    *(() if sys.version_info >= (3, 14) else ("backports.zstd",)),
 )
 CORE_SIZE = "about 35 MB to download, 240 MB on disk"
 CORE_DISK_GB = 0.3

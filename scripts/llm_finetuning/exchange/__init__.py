@@ -1,0 +1,1 @@
+"""Results of other evaluation programs in, ours out: lm-evaluation-harness, inspect-ai, Parquet."""
