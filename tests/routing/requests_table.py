@@ -28,7 +28,8 @@ class Request:
     language: str
     skill: str | None  # None: for no skill of ours
     near: str | None = None  # the skill that it must not choose though it sounds like it
-    unseen: bool = False  # written after the descriptions, which were never changed for it
+    round: int = 1  # 2: of the second list, in rougher words: pasted logs, half sentences, names the list does not hold
+    unseen: bool = False  # no description was written or changed for it
 
 
 def requests() -> list[Request]:
@@ -51,5 +52,5 @@ def listing() -> dict[str, str]:
 
 def phrases(description: str) -> list[str]:
     """Return the parts of a description that stand for themselves: what is between its marks."""
-    parts = re.split(r'[.;:,"]+\s*|\bUse for\b', description)
+    parts = re.split(r'[.;:,?"]+\s*|\bUse for\b', description)
     return [part.strip() for part in parts if len(part.strip()) > 2]

@@ -1,16 +1,22 @@
 """Requests in users' words reach the skill that they are for, and leave ours alone where they are for none.
 
 What chooses here is a proxy: a small English embedding model (all-MiniLM-L6-v2) that compares a request with each
-description. A client asks a large model, which reads the whole list and knows other languages too. So a pass says that
-the descriptions hold the words users say and differ from one another, no more. The same table asked of a real model:
-`eval_suite.py`.
+description, ours and other plugins' alike. Three similarities count a third each: to the description as a whole, to
+the nearest of its phrases, and of each word to the nearest word of the description (late interaction, as in ColBERT:
+Khattab and Zaharia, 2020, arXiv 2004.12832). A client asks a large model, which reads the whole list, knows what a
+GRPOTrainer or McNemar's test is, and knows other languages too. So a pass says that the descriptions hold the words
+users say and differ from one another, no more. The same table asked of a real model: `eval_suite.py`.
+
+Some requests the descriptions were tuned on; none was changed for those that are `unseen` in the table, so their share
+is the one to quote. The second list is rougher than the first (`round`). All four shares are printed.
 """
 
 import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +26,31 @@ import pytest
 import requests_table
 from requests_table import PLUGIN, SKILLS, Request, phrases
 
-from llm_finetuning import environment
+from llm_finetuning import environment, statistics
 
-TOP_1 = 0.90  # share of the English requests that reach their skill, at least
-UNSEEN_TOP_1 = 0.65  # likewise of those that no description was changed for; 0.75 when they were written
 THRESHOLD = 0.35  # similarity from which a choice counts; below it nobody is chosen
 FALSE_CHOICES = 0.10  # share of the requests for no skill of ours that choose one all the same, at most
-KEPT = 0.75  # share of the requests for one of ours whose own skill reaches the threshold, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least shares of a part of the English requests that are for one of our skills."""
+
+    round: int
+    unseen: bool
+    top_1: float  # that reach their skill
+    each: float  # likewise of each skill's own
+    kept: float  # whose own skill reaches the threshold
+
+
+FIRST_TUNED = Floor(round=1, unseen=False, top_1=0.90, each=0.8, kept=0.75)
+FLOORS = [
+    pytest.param(FIRST_TUNED, id="first-tuned"),
+    pytest.param(Floor(round=1, unseen=True, top_1=0.75, each=0.6, kept=0.6), id="first-unseen"),
+    pytest.param(Floor(round=2, unseen=False, top_1=0.68, each=0.44, kept=0.5), id="second-tuned"),
+    pytest.param(Floor(round=2, unseen=True, top_1=0.54, each=0.32, kept=0.4), id="second-unseen"),
+]
+"""Below what was measured by some requests only: 90% holds of the first list alone, and not of what is unseen."""
 
 ENGLISH = [one for one in requests_table.requests() if one.language == "en"]
 
@@ -52,36 +76,33 @@ class Chosen:
 
 
 class Proxy:
-    """Chooses among descriptions by the vectors of texts."""
+    """Chooses among descriptions by how near a request is to each."""
 
-    def __init__(self, vectors: dict[str, list[float]]) -> None:
-        """Take a vector of length 1 for each text that will be asked for."""
-        matrix = np.array(list(vectors.values()))
-        self._near = (matrix @ matrix.T).tolist()
-        self._place = {text: place for place, text in enumerate(vectors)}
+    def __init__(self, near: dict[str, dict[str, float]]) -> None:
+        """Take the nearness of each request to each description, by the skill's full name."""
+        self._near = near
 
-    def choose(self, asked: Sequence[Request], listing: dict[str, str]) -> Iterator[Chosen]:
-        """Yield the choice of each request: half how near the whole description is, half its nearest phrase."""
+    def choose(self, asked: Sequence[Request], names: Iterable[str]) -> Iterator[Chosen]:
+        """Yield the choice of each request among the skills of these names."""
+        names = list(names)
         for request in asked:
-            near = self._near[self._place[request.say]]
-            found = {
-                name: (near[self._place[f"{name}: {text}"]] + max(near[self._place[one]] for one in phrases(text))) / 2
-                for name, text in listing.items()
-            }
-            name = max(found, key=lambda one: found[one])
-            yield Chosen(request, name, found[name], found.get(f"{PLUGIN}:{request.skill}"))
+            near = self._near[request.say]
+            name = max(names, key=lambda one: near[one])
+            own = f"{PLUGIN}:{request.skill}"
+            yield Chosen(request, name, near[name], near[own] if own in names else None)
 
 
 @pytest.fixture(scope="module")
-def proxy(engine_python: str) -> Proxy:
+def proxy(engine_python: str, tmp_path_factory: pytest.TempPathFactory) -> Proxy:
     """The embedding model over every text; skips where its package cannot be had, unless FINETUNE_TEST_ROUTING=1."""
     listing = requests_table.listing()
     texts = [one.say for one in ENGLISH]
     texts += [f"{name}: {text}" for name, text in listing.items()]
     texts += [part for text in listing.values() for part in phrases(text)]
     folder = environment.data_folder() / "models" / "all-MiniLM-L6-v2"
+    vectors = tmp_path_factory.mktemp("routing") / "vectors.npz"
     run = subprocess.run(
-        [engine_python, embedder.__file__, str(folder)],
+        [engine_python, embedder.__file__, str(folder), str(vectors)],
         input=json.dumps(texts),
         capture_output=True,
         text=True,
@@ -91,8 +112,17 @@ def proxy(engine_python: str) -> Proxy:
     if run.returncode == embedder.EXIT_UNREACHABLE and os.environ.get("FINETUNE_TEST_ROUTING") != "1":
         pytest.skip(f"the embedding model is not to be had: {run.stderr.strip()[-300:]}")
     assert run.returncode == 0, run.stderr
-    vectors = json.loads(run.stdout.splitlines()[-1])
-    return Proxy(dict(zip(texts, vectors, strict=True)))
+    with np.load(vectors) as found:
+        whole = dict(zip(texts, found["whole"], strict=True))
+        words = dict(zip(texts, np.split(found["words"], np.cumsum(found["lengths"])[:-1]), strict=True))
+
+    def nearness(say: str, name: str, text: str) -> float:
+        entry = f"{name}: {text}"
+        parts = np.stack([whole[one] for one in phrases(text)])
+        nearest_words = (words[say] @ words[entry].T).max(1)
+        return float((whole[say] @ whole[entry] + (parts @ whole[say]).max() + nearest_words.mean()) / 3)
+
+    return Proxy({one.say: {name: nearness(one.say, name, text) for name, text in listing.items()} for one in ENGLISH})
 
 
 def share(of: Sequence[bool]) -> float:
@@ -101,6 +131,15 @@ def share(of: Sequence[bool]) -> float:
 
 def missed(chosen: Sequence[Chosen]) -> str:
     return "\n".join(f"{one.request.say!r} chose {one.name}, {one.similarity:.2f} to {one.own}" for one in chosen)
+
+
+def ours(floor: Floor) -> list[Request]:
+    return [one for one in ENGLISH if one.skill and (one.round, one.unseen) == (floor.round, floor.unseen)]
+
+
+def counted(of: Sequence[bool]) -> str:
+    found = statistics.rate(sum(of), len(of))
+    return f"{found.hits} of {found.n}, {sum(of) / len(of):.0%} ({found.low:.0%} to {found.high:.0%})"
 
 
 def test_the_table_has_enough_of_everything() -> None:
@@ -120,7 +159,7 @@ def test_the_table_has_enough_of_everything() -> None:
 def test_descriptions_are_short() -> None:
     """What is cut or crowded out of a client's list chooses nothing."""
     for name, text in requests_table.own_descriptions().items():
-        assert 100 <= len(text) <= 200, name
+        assert 100 <= len(text) <= 400, name
 
 
 def test_the_list_fits_beside_the_clients_own() -> None:
@@ -135,50 +174,52 @@ def test_the_list_fits_beside_the_clients_own() -> None:
     assert sum(len(line) + 1 for line in lines) <= 2000
 
 
-def test_requests_reach_their_skill(proxy: Proxy) -> None:
-    """Nine of ten, near misses that belong to another of ours included, and no skill falls far behind."""
-    asked = [one for one in ENGLISH if one.skill and not one.unseen]
-    chosen = list(proxy.choose(asked, requests_table.listing()))
+@pytest.mark.parametrize("floor", FLOORS)
+def test_requests_reach_their_skill(proxy: Proxy, floor: Floor, capsys: pytest.CaptureFixture[str]) -> None:
+    """Near misses that belong to another of ours included; no skill falls far behind the others."""
+    chosen = list(proxy.choose(ours(floor), requests_table.listing()))
 
+    is_right = [one.is_right for one in chosen]
+    is_near = [one.own is not None and one.own >= THRESHOLD for one in chosen]
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\nlist {floor.round}, {'unseen' if floor.unseen else 'tuned'}: {counted(is_right)} reach their skill, "
+            f"{counted(is_near)} are nearer than {THRESHOLD} to it\n"
+        )
     wrong = missed([one for one in chosen if not one.is_right])
-    assert share([one.is_right for one in chosen]) >= TOP_1, wrong
+    assert share(is_right) >= floor.top_1, wrong
+    assert share(is_near) >= floor.kept
     for skill in SKILLS:
-        assert share([one.is_right for one in chosen if one.request.skill == skill]) >= 0.8, wrong
+        assert share([one.is_right for one in chosen if one.request.skill == skill]) >= floor.each, wrong
 
 
-def test_unseen_requests_reach_their_skill_too(proxy: Proxy) -> None:
-    """These were written after the descriptions: the share is lower, and the honest one to quote."""
-    chosen = list(proxy.choose([one for one in ENGLISH if one.unseen], requests_table.listing()))
+@pytest.mark.parametrize("unseen", [False, True], ids=["tuned", "unseen"])
+def test_requests_for_no_skill_of_ours_choose_none(
+    proxy: Proxy, capsys: pytest.CaptureFixture[str], *, unseen: bool
+) -> None:
+    """A request that only sounds like ours is left to others, at the threshold."""
+    strangers = [one for one in ENGLISH if one.skill is None and one.unseen == unseen]
+    chosen = list(proxy.choose(strangers, requests_table.listing()))
 
-    assert share([one.is_right for one in chosen]) >= UNSEEN_TOP_1, missed([one for one in chosen if not one.is_right])
-
-
-def test_requests_for_no_skill_of_ours_choose_none(proxy: Proxy) -> None:
-    """A request that only sounds like ours is left to others, at a threshold that most of our own requests reach."""
-    listing = requests_table.listing()
-    strangers = list(proxy.choose([one for one in ENGLISH if one.skill is None], listing))
-    ours = list(proxy.choose([one for one in ENGLISH if one.skill and not one.unseen], listing))
-
-    assert share([one.is_false for one in strangers]) <= FALSE_CHOICES, missed(strangers)
-    assert share([one.own is not None and one.own >= THRESHOLD for one in ours]) >= KEPT
+    is_false = [one.is_false for one in chosen]
+    with capsys.disabled():
+        sys.stdout.write(f"\n{'unseen' if unseen else 'tuned'} for none of ours: {counted(is_false)} choose one\n")
+    assert share(is_false) <= FALSE_CHOICES, missed([one for one in chosen if one.is_false])
 
 
 def test_near_misses_do_not_choose_what_they_sound_like(proxy: Proxy) -> None:
-    """At most two of a skill's fifteen."""
+    """At most one in seven of a skill's near misses, seen and unseen."""
     listing = requests_table.listing()
     for skill in SKILLS:
         chosen = list(proxy.choose([one for one in ENGLISH if one.near == skill], listing))
-        taken = [one.name == f"{PLUGIN}:{skill}" and one.similarity >= THRESHOLD for one in chosen]
-        assert sum(taken) <= 2, (
-            skill,
-            missed([one for one, is_taken in zip(chosen, taken, strict=True) if is_taken]),
-        )
+        taken = [one for one in chosen if one.name == f"{PLUGIN}:{skill}" and one.similarity >= THRESHOLD]
+        assert len(taken) <= len(chosen) / 7, (skill, missed(taken))
 
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_a_description_that_is_missing_is_noticed(proxy: Proxy, skill: str) -> None:
     """The proxy would not pass anything: without one skill the share falls below what is asked."""
-    listing = {name: text for name, text in requests_table.listing().items() if not name.endswith(f":{skill}")}
-    chosen = list(proxy.choose([one for one in ENGLISH if one.skill and not one.unseen], listing))
+    names = [name for name in requests_table.listing() if not name.endswith(f":{skill}")]
+    chosen = list(proxy.choose(ours(FIRST_TUNED), names))
 
-    assert share([one.is_right for one in chosen]) < TOP_1
+    assert share([one.is_right for one in chosen]) < FIRST_TUNED.top_1
