@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import runs
-from llm_finetuning import artifact, brief, checkpoints
-from llm_finetuning.commands import evaluate
+from llm_finetuning import artifact, brief, checkpoints, drift
 from llm_finetuning.commands.sample import sample_id
+from llm_finetuning.evaluating.general import General
+from llm_finetuning.evaluating.goldens import Goldens
+from llm_finetuning.evaluating.subject import Subject
 from llm_finetuning.stages import evaluate as stage
 from llm_finetuning.types import Evaluation, RewardValue, Sample, Score
 
@@ -73,11 +75,15 @@ def write_transcripts(
     model: str | None = None,
     greedy: bool = False,
     keep: int | None = None,
+    general: Callable[[int], bool] | None = lambda _: False,
 ) -> Path:
-    """Write eval/NAME.samples.jsonl as a killed `evaluate` leaves it: `keep` completions, all of them when left out."""
-    loaded = brief.load(folder)
-    candidate = checkpoints.base_model(loaded) if model is None else checkpoints.named(loaded, model)
-    plan = evaluate.Plan(loaded, candidate, samples=None, greedy=greedy, python=None)
+    """Write eval/NAME.samples.jsonl as a killed `evaluate` leaves it: `keep` completions, all of them when left out.
+
+    Beside it stand those of the drift suite, of which `general` tells by its place which item is answered rightly; None
+    leaves them out.
+    """
+    asked = subject(folder, model=model)
+    suite = Goldens(asked, samples=None, greedy=greedy)
     passed = "low_temperature" if greedy else "policy"
     samples = [
         Sample(
@@ -87,19 +93,60 @@ def write_transcripts(
             pass_name=passed,  # type: ignore[arg-type]
             index=index,
             prompt=f"What is {i + 101} + {i + 100}?",
-            columns={"id": f"h{i}", "answer": str(2 * i + 201), "level": i},
+            columns=columns,
             completion=f"it is {2 * i + 201 + (not right(i, index))}",
             completion_ids=[1, 2, 3],
             tokens=3,
             finish_reason="stop",
             temperature=0.0 if greedy else 1.0,
         )
-        for i in range(ROWS)
-        for index in range(plan.samples)
+        for i, columns in enumerate(_columns(folder))
+        for index in range(suite.samples)
     ]
     path = folder / "eval" / f"{name}.samples.jsonl"
     path.parent.mkdir(exist_ok=True)
-    engine: dict[str, Any] = {}
-    header = artifact.header_for(path, plan.parents, {"expected": len(samples), "engine": engine})
-    artifact.write_lines(path, header, samples[:keep])
+    _write(path, suite, samples, keep)
+    if general is not None:
+        beside = General(asked, is_chat=False)
+        _write(path.with_name(f"{name}.drift.samples.jsonl"), beside, drift_samples(general), None)
     return path
+
+
+def subject(folder: Path, *, model: str | None = None) -> Subject:
+    """Return what `evaluate` measures in a run: the base model, or the one that is named."""
+    loaded = brief.load(folder)
+    candidate = checkpoints.base_model(loaded) if model is None else checkpoints.named(loaded, model)
+    digest = checkpoints.digest(loaded, candidate)
+    return Subject(loaded=loaded, sampled=loaded, candidate=candidate, digest=digest, python=None)
+
+
+def _columns(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "held.jsonl").read_text("utf-8").splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key != "prompt"} for line in lines]
+
+
+def drift_samples(right: Callable[[int], bool], *, chat: bool = False) -> list[Sample]:
+    """Return completions of the drift suite; a right one says what the item expects, where that is a text."""
+    return [
+        Sample(
+            sample_id=sample_id(row.prompt_id, "low_temperature", 0),
+            prompt_id=row.prompt_id,
+            row=row.row,
+            pass_name="low_temperature",
+            index=0,
+            prompt=row.prompt,
+            columns=row.columns,
+            completion=str(row.columns["expected"]) if right(row.row - 1) else "",
+            completion_ids=[1, 2, 3],
+            tokens=3,
+            finish_reason="stop",
+            temperature=0.0,
+        )
+        for row in drift.rows(chat=chat)
+    ]
+
+
+def _write(path: Path, suite: Goldens | General, samples: Sequence[Sample], keep: int | None) -> None:
+    engine: dict[str, Any] = {}
+    header = artifact.header_for(path, suite.of_completions(), {"expected": len(samples), "engine": engine})
+    artifact.write_lines(path, header, samples[:keep])

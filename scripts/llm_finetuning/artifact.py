@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from llm_finetuning import version
 from llm_finetuning.errors import MachineryFailure, Refusal
-from llm_finetuning.pipeline import TRANSCRIPTS, run_of, schema_of, verb_for
+from llm_finetuning.pipeline import DRIFT, TRANSCRIPTS, run_of, schema_of, verb_for
 
 T = TypeVar("T")
 
@@ -215,7 +215,10 @@ def _known(path: Path, header: Header) -> Header:
 def _again(path: Path) -> str:
     verb, run_dir = verb_for(path), Path(run_of(path))
     if verb == "evaluate":
-        return shell_line(verb, run_dir, "--name", path.name.removesuffix(TRANSCRIPTS).removesuffix(".json"))
+        name = path.name.removesuffix(TRANSCRIPTS).removesuffix(".json")
+        return shell_line(verb, run_dir, "--name", name.removesuffix(DRIFT))
+    if verb == "compare":
+        return shell_line(verb, run_dir, "BASE", "CANDIDATE")
     return shell_line(verb, run_dir, *(["--fresh"] if path.name == "samples.jsonl" else []))
 
 

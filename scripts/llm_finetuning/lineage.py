@@ -80,7 +80,7 @@ def of_audit(loaded: LoadedBrief) -> dict[str, str]:
         f"options of {FILE_NAME} that the audit reads": artifact.digest_value(options),
         **dataset_digest(loaded),
         **model_digest(loaded),
-        **composition.source_digests(loaded),
+        **composition.source_digests(loaded, later=False),  # an audit pays nothing, so it needs no judge's record
         "held-out rows": _held_out_digest(loaded),
     }
 
@@ -90,6 +90,35 @@ def held_out(loaded: LoadedBrief) -> LoadedBrief:
     dataset_brief = loaded.brief.dataset.model_copy(update={"path": loaded.brief.dataset.evaluation})
     brief = loaded.brief.model_copy(update={"dataset": dataset_brief})
     return LoadedBrief(brief, loaded.run_dir, loaded.frozen)
+
+
+GRADERS = "evaluation.graders"
+
+
+def graded(loaded: LoadedBrief) -> LoadedBrief:
+    """Return the brief with its graders in the rewards' place; the caller knows that some are named."""
+    brief = loaded.brief.model_copy(update={"rewards": loaded.brief.evaluation.graders})
+    return LoadedBrief(brief, loaded.run_dir, loaded.frozen)
+
+
+def of_grading(loaded: LoadedBrief, threshold: float) -> dict[str, str]:
+    """Return what the numbers of an evaluation depend on besides its completions.
+
+    What is wanted of a candidate (`evaluation.gain`, `evaluation.drift`) is no part of it, and an entry stands only
+    for what the brief names: an evaluation from before the brief named graders stays what it was.
+    """
+    wanted = loaded.brief.evaluation
+    parents = {"success threshold": artifact.digest_value(threshold)}
+    if loaded.brief.rewards:
+        parents.update({**brief_part(loaded, "rewards"), **composition.source_digests(loaded)})
+    if wanted.graders:
+        in_place = graded(loaded)
+        parents.update(composition.source_digests(in_place))
+        parents[f"{GRADERS} of {FILE_NAME}"] = in_place.part_digest("rewards")
+    for key in ("bucket", "source"):
+        if column := getattr(wanted, key):
+            parents[f"evaluation.{key} of {FILE_NAME}"] = artifact.digest_value(column)
+    return parents
 
 
 def current_audit(loaded: LoadedBrief) -> AuditReport:
@@ -237,7 +266,11 @@ def _digest_or_absent(path: Path) -> str:
 
 
 def complete_samples(loaded: LoadedBrief, *, without: Sequence[str] = ()) -> artifact.Artifact[Sample]:
-    """Return the samples (the fields named in `without` as None), or refuse if they are stale or not all there."""
+    """Return the samples (the fields named in `without` as None), or refuse if they are stale or not all there.
+
+    They come as they are scored, the policy pass first and group after group; in the file they stand as an engine gave
+    them, and a server answers in any order.
+    """
     path = loaded.run_dir / "samples.jsonl"
     found = artifact.read_lines(path, Sample, without=without)
     artifact.check_parents(path, found.header, of_samples(loaded))
@@ -249,6 +282,10 @@ def complete_samples(loaded: LoadedBrief, *, without: Sequence[str] = ()) -> art
     if len(found.records) != expected:
         again = artifact.shell_line("sample", loaded.run_dir)
         raise Refusal(f"{path}: holds {len(found.records)} of {expected} samples; run `{again}` to continue")
+    first: dict[tuple[str, str], int] = {}
+    for sample in found.records:
+        first.setdefault((sample.pass_name, sample.prompt_id), len(first))
+    found.records.sort(key=lambda one: (one.pass_name != "policy", first[one.pass_name, one.prompt_id], one.index))
     return found
 
 

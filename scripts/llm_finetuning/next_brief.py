@@ -7,7 +7,7 @@ import dataclasses
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,14 @@ def _paths(tree: Tree, loaded: LoadedBrief) -> Iterator[tuple[Any, Any, str]]:
         yield tree["dataset"], "evaluation", "dataset.evaluation"
     if loaded.model_source() != loaded.brief.model:
         yield tree, "model", "model"
-    named = set(composition.named_files(loaded))
-    for number, reward in enumerate(tree.get("rewards") or []):
-        where = f"rewards[{number}]"
+    graders = (tree.get("evaluation") or {}).get("graders") or []
+    yield from _paths_of_rewards(tree.get("rewards") or [], "rewards", set(composition.named_files(loaded)))
+    yield from _paths_of_rewards(graders, lineage.GRADERS, set(composition.named_files(lineage.graded(loaded))))
+
+
+def _paths_of_rewards(listed: Sequence[Any], key: str, named: set[str]) -> Iterator[tuple[Any, Any, str]]:
+    for number, reward in enumerate(listed):
+        where = f"{key}[{number}]"
         if reward.get("file") is not None:
             yield reward, "file", f"{where}.file"
         files, given = reward.get("files") or [], reward.get("options") or {}

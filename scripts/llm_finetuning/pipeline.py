@@ -4,7 +4,7 @@ One run is one directory. `brief.yaml` is the only file a person writes; every o
 """
 
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,22 @@ STAGES: tuple[Stage, ...] = (
     Stage(verb="probe", reads=("brief.yaml", "samples.jsonl", "scores.jsonl"), writes="probe.json", schema="probe/1"),
     Stage(verb="review", reads=("samples.jsonl",), writes="labels.jsonl", schema="labels/1"),
     Stage(
+        verb="calibrate",
+        reads=("brief.yaml", "samples.jsonl", "labels.jsonl"),
+        writes="judge.jsonl",
+        schema="judge/1",
+    ),
+    Stage(
         verb="gate",
         reads=("brief.yaml", "audit.json", "samples.jsonl", "scores.jsonl", "probe.json", "labels.jsonl"),
         writes="gate.json",
         schema="gate/1",
+    ),
+    Stage(
+        verb="pairs",
+        reads=("brief.yaml", "samples.jsonl", "scores.jsonl", "gate.json"),
+        writes="pairs.json",
+        schema="pairs/1",
     ),
     Stage(
         verb="plan",
@@ -39,11 +51,26 @@ STAGES: tuple[Stage, ...] = (
     Stage(verb="preflight", reads=("brief.yaml", "plan.json"), writes="env-report.json", schema="env-report/1"),
     Stage(verb="build", reads=("brief.yaml", "gate.json"), writes="train/build.json", schema="build/1"),
     Stage(verb="diagnose", reads=("train/build.json",), writes="diagnosis.json", schema="diagnosis/1"),
-    Stage(verb="evaluate", reads=("brief.yaml",), writes="eval/NAME.json", schema="evaluation/1"),
+    Stage(verb="evaluate", reads=("brief.yaml",), writes="eval/NAME.json", schema="evaluation/2"),
+    Stage(verb="compare", reads=("brief.yaml", "eval/NAME.json"), writes="promotion.json", schema="promotion/1"),
 )
 
 TRANSCRIPTS = ".samples.jsonl"
 """Ending of the file beside an evaluation that `evaluate` keeps its completions in: samples like those of `sample`."""
+
+
+DRIFT = ".drift"
+"""Ending of an evaluation's name in the file of the drift suite, measured on the same model."""
+
+
+def evaluation_file(name: str, suite: str) -> str:
+    """Return where an evaluation of this name stands in its run, for one of the suites `goldens` and `drift`."""
+    return f"eval/{name}{DRIFT if suite == 'drift' else ''}.json"
+
+
+def transcripts_of(evaluation: Path) -> Path:
+    """Return the file beside an evaluation that holds its completions."""
+    return evaluation.with_name(evaluation.name.removesuffix(".json") + TRANSCRIPTS)
 
 
 def schema_of(path: PurePath) -> str:

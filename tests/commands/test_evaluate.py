@@ -1,4 +1,4 @@
-"""`evaluate` and `compare` on written transcripts: no engine is started, since nothing is missing."""
+"""`evaluate` on written transcripts: no engine is started, since nothing is missing."""
 
 import json
 import shutil
@@ -91,12 +91,11 @@ SETTINGS = "num_generations: 4, prompts: 15"
         ((SETTINGS, "seed: 5, " + SETTINGS), (), "seed", False),
         (("", ""), ("--greedy",), "sampling settings", False),
         (("", ""), ("--samples", "8"), "sampling settings", False),
-        (("", ""), ("--model", "another/model"), "model", False),
         (("model: some/model", "model: another/model"), (), "model", False),
         (("extract: last_number", "extract: whole"), (), "rewards of brief.yaml", True),
         (("model: some/model", "model: some/model\ngate: {success: 0.9}"), (), "success threshold", True),
     ],
-    ids=["temperature", "seed", "greedy", "samples", "--model", "model", "rewards", "threshold"],
+    ids=["temperature", "seed", "greedy", "samples", "model", "rewards", "threshold"],
 )
 def test_a_baseline_is_never_overwritten_by_something_else(
     run: Path, finetune: Finetune, change: tuple[str, str], options: tuple[str, ...], named: str, *, anew: bool
@@ -255,68 +254,3 @@ def test_a_server_is_asked_for_the_model_that_is_named(run: Path) -> None:
     assert checkpoints.digest(loaded, tuned) != checkpoints.digest(loaded, checkpoints.base_model(loaded))
     with pytest.raises(Refusal, match="serve the checkpoint there"):
         checkpoints.checkpoint(loaded, "last")
-
-
-@pytest.mark.parametrize(
-    ("right", "exit_code", "verdict"),
-    [
-        (lambda _, index: index < 3, 0, "improved"),
-        (lambda *_: False, 1, "worse"),
-        (lambda _, index: index in (1, 2), 3, "no difference shown"),
-    ],
-    ids=["better", "worse", "same"],
-)
-def test_compare_answers_by_its_exit_code(
-    run: Path, finetune: Finetune, right: Callable[[int, int], bool], exit_code: int, verdict: str
-) -> None:
-    """0 improved, 1 worse, 3 no difference shown; the table says each number of both."""
-    evaluated(run, "base", finetune, lambda i, index: index < 2 and i != 4)
-    evaluated(run, "tuned", finetune, right, "--model", "some/tuned")
-    code, out, err = finetune("compare", run, "base", "tuned")
-    assert (code, err) == (exit_code, "")
-    assert f"verdict: {verdict}" in out
-    assert "pass@1 0.475" in " ".join(out.split())
-    facts = json.loads(finetune("compare", run, "base", run / "eval" / "tuned.json", "--json")[1])
-    assert facts["success"]["base"] == 0.475
-    assert facts["verdict"] == verdict.replace(" ", "-")
-
-
-def test_compare_refuses_what_cannot_be_compared(run: Path, finetune: Finetune) -> None:
-    """Other settings, the same file, a name that is not there: one line each."""
-    assert f"make it: finetune evaluate {run}" in finetune("compare", run, "base", "tuned")[2]
-    evaluated(run, "base", finetune, lambda *_: True)
-    evaluated(run, "greedy", finetune, lambda *_: True, "--greedy")
-    for names, words in (
-        (("base", "base"), "compared with itself"),
-        (("base", "nope"), "no such evaluation; there are base, greedy"),
-        (("base", "greedy"), "differs in sampling settings (samples 1 for 4, temperature 0.0 for 1.0)"),
-    ):
-        code, _, err = finetune("compare", run, *names)
-        assert code == 2
-        assert words in err
-        assert len(err.strip().splitlines()) == 1
-    (run / "brief.yaml").write_text((run / "brief.yaml").read_text().replace("last_number", "whole"))
-    evaluated(run, "later", finetune, lambda *_: True)
-    err = finetune("compare", run, "base", "later")[2]
-    assert "differs in rewards of brief.yaml" in err
-    assert "the kept completions are scored anew" in err
-    (run / "held.jsonl").write_text((run / "held.jsonl").read_text().replace('"level": 0', '"level": 50'))
-    evaluated(run, "other-rows", finetune, lambda *_: True)
-    assert "differs in held-out rows" in finetune("compare", run, "later", "other-rows")[2]
-
-
-def test_one_model_twice_is_told(run: Path, finetune: Finetune) -> None:
-    """Two evaluations of the same weights differ by chance, and the comparison says so."""
-    evaluated(run, "base", finetune, lambda *_: True)
-    evaluated(run, "again", finetune, lambda *_: True)
-    assert "both are of the same model" in finetune("compare", run, "base", "again")[1]
-
-
-def test_a_greedy_evaluation_is_compared_by_mcnemar(run: Path, finetune: Finetune) -> None:
-    """One completion a row."""
-    base = evaluated(run, "base", finetune, lambda i, _: i < 5, "--greedy")
-    assert (base.samples, base.passes["1"].value) == (1, 0.25)
-    evaluated(run, "tuned", finetune, lambda i, _: i < 12, "--greedy", "--model", "some/tuned")
-    code, out, _ = finetune("compare", run, "base", "tuned")
-    assert code == 0
-    assert "rows won 7, lost 0, equal 13; exact McNemar test: p = 0.016" in out

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import runs
-from llm_finetuning import artifact
+from llm_finetuning import artifact, drift
+from llm_finetuning.evaluating import general
 from llm_finetuning.program import run_program
 from llm_finetuning.types import Evaluation, Sample
 
@@ -64,23 +65,29 @@ def said(samples: dict[str, Sample]) -> dict[str, Any]:
     return {name: sample.completion for name, sample in samples.items()}
 
 
+def killed_at(path: Path, command: list[str]) -> None:
+    """Kill the command as soon as it has drawn something of a file."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 2):
+        time.sleep(0.01)
+    assert process.poll() is None
+    process.kill()
+    process.wait()
+
+
 def test_base_and_lora_checkpoint_are_evaluated_and_compared(run: Path, finetune: Finetune, engine_python: str) -> None:
     """A kill loses nothing and doubles nothing; the adapter is used, and its noise is found worse."""
     command = [sys.executable, "-c", START, str(SCRIPTS), "evaluate", str(run), "--python", engine_python]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    path = run / "eval" / "base.samples.jsonl"
-    while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 2):
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    killed_at(run / "eval" / "base.samples.jsonl", command)
     kept = len(transcripts(run, "base"))
     assert kept < ROWS * K
     assert not (run / "eval" / "base.json").exists()
-    assert finetune("evaluate", run, "--python", engine_python)[0] == 0
+    goldens = ("--suite", "goldens", "--python", engine_python)
+    assert finetune("evaluate", run, *goldens)[0] == 0
     whole = transcripts(run, "base")
     assert len(whole) == ROWS * K
 
-    code, _, err = finetune("evaluate", run, "--checkpoint", "last", "--python", engine_python)
+    code, _, err = finetune("evaluate", run, "--checkpoint", "last", *goldens)
     assert code == 0, err
     tuned = artifact.read_json(run / "eval" / "checkpoint-7.json", Evaluation)
     assert tuned.records[0].model == str(run / "train" / "checkpoints" / "checkpoint-7")
@@ -89,12 +96,31 @@ def test_base_and_lora_checkpoint_are_evaluated_and_compared(run: Path, finetune
 
     code, out, _ = finetune("compare", run, "base", "checkpoint-7", "--json")
     facts = json.loads(out)
-    assert (code, facts["verdict"]) == (1, "worse")
-    assert facts["success"]["base"] > 0.05 > facts["success"]["candidate"]
+    assert (code, facts["verdict"], facts["goldens"]["verdict"]) == (1, "rejected", "worse")
+    success = facts["goldens"]["success"]
+    assert success["base"] > 0.05 > success["candidate"]
 
     # Never interrupted, the same evaluation draws the same.
-    assert finetune("evaluate", run, "--name", "unbroken", "--python", engine_python)[0] == 0
+    assert finetune("evaluate", run, "--name", "unbroken", *goldens)[0] == 0
     assert said(transcripts(run, "unbroken")) == said(whole)
+
+
+def test_the_drift_suite_is_drawn_greedily_from_the_same_model(
+    run: Path, finetune: Finetune, engine_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of its items, up to the suite's own cap though the brief's is shorter; the adapter answers otherwise."""
+    every = drift.rows(chat=False)
+    monkeypatch.setattr(drift, "rows", lambda *, chat: [row for row in every if row.row % 40 == 1])
+    monkeypatch.setattr(drift, "MAX_TOKENS", 24)
+    monkeypatch.setitem(general.PLAIN, "max_completion_length", 24)
+    for options in ((), ("--checkpoint", "last")):
+        code, _, err = finetune("evaluate", run, "--suite", "drift", *options, "--python", engine_python)
+        assert code == 0, err
+    drawn, noise = transcripts(run, "base.drift"), transcripts(run, "checkpoint-7.drift")
+    assert set(drawn) == set(noise) == {f"{row.prompt_id}/low" for row in every if row.row % 40 == 1}
+    assert {sample.temperature for sample in drawn.values()} == {0.0}
+    assert 8 < max(sample.tokens for sample in drawn.values()) <= 24
+    assert said(drawn) != said(noise)
 
 
 def job(model: str, adapter: Path) -> dict[str, Any]:

@@ -1,47 +1,60 @@
-"""`finetune evaluate`: how well a model or checkpoint does on the held-out rows."""
+"""`finetune evaluate`: how well a model or checkpoint does on the held-out rows, and what it still can do beside."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from llm_finetuning import console
+from llm_finetuning import console, pipeline
 from llm_finetuning.commands import options
 from llm_finetuning.errors import Refusal
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
-OF_COMPLETIONS = ("held-out rows", "sampling settings", "model", "seed", "engine")
+OF_COMPLETIONS = ("held-out rows", "drift items", "sampling settings", "model", "seed", "engine")
 """Parents that decide what is drawn; any other decides only how it is scored."""
+
+SUITES = ("goldens", "drift", "both")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one call of `evaluate` measured, or found measured."""
+
+    goldens: Any  # Evaluation; None where it was not asked for
+    drift: Any
+    power: Any  # of a comparison on the goldens; None without them
+    notes: list[str]
+    wrote: list[str]
 
 
 @click.command("evaluate", short_help="Measure a model on the held-out rows")
 @options.run_dir
 @click.option("--model", metavar="PATH_OR_HUB_ID", help="Another model than the brief's, or a LoRA adapter's folder.")
 @click.option("--checkpoint", metavar="STEP", help="A checkpoint of this run: its step, `last` or `final`.")
+@click.option("--endpoint", metavar="URL", help="Ask this OpenAI-compatible server, for the model it knows as --model.")
+@click.option("--api-key-env", metavar="VARIABLE", help="The environment variable that holds the server's key.")
 @click.option(
     "--name", help="What the evaluation is called; base, checkpoint-N, final or the folder's name when left out."
 )
-@click.option("--samples", type=click.IntRange(1), help="Completions an item; `num_generations` when left out.")
-@click.option("--greedy", is_flag=True, help="One completion an item at temperature 0.")
+@click.option("--suite", type=click.Choice(SUITES), default="both", help="The held-out rows, the drift suite, or both.")
+@click.option("--samples", type=click.IntRange(1), help="Completions a held-out row; `num_generations` if left out.")
+@click.option("--greedy", is_flag=True, help="One completion a held-out row at temperature 0.")
 @options.python
 @options.as_json
-def command(run_dir: Path, python: str | None, as_json: bool, **choice: Any) -> int:
-    """Sample the held-out rows, score them with the brief's rewards and write eval/NAME.json.
+def command(run_dir: Path, as_json: bool, **choice: Any) -> int:
+    """Sample the held-out rows, grade them, and write eval/NAME.json; then the drift suite into eval/NAME.drift.json.
 
-    The base model, unless `--model` or `--checkpoint` names another. The completions are kept beside it, in
-    eval/NAME.samples.jsonl; a killed evaluation goes on where it stopped. One that is there is never overwritten by
-    that of something else: give another `--name`.
+    The base model, unless `--model`, `--checkpoint` or `--endpoint` names another. `evaluation.graders` of the brief
+    decide what is a success, or its rewards where it names none. The drift suite is small and general, and asks what
+    the model still can do beside the task. The completions are kept in eval/NAME.samples.jsonl; a killed evaluation
+    goes on where it stopped. One that is there is never overwritten by that of something else: give another `--name`.
     """
-    import dataclasses
-
-    found = run(run_dir, python=python, **choice)
-    facts = dataclasses.asdict(found)
-    facts["items"] = len(found.items)
-    facts["wrote"] = str(run_dir / "eval" / f"{found.name}.json")
-    facts["next"] = _next(run_dir, found.name)
-    console.finish([*lines_of(found), f"wrote: {facts['wrote']}", f"next: {facts['next']}"], facts, as_json=as_json)
+    found = run(run_dir, **choice)
+    console.finish(lines_of(found, run_dir), facts_of(found, run_dir), as_json=as_json)
     return 0
 
 
@@ -50,135 +63,113 @@ def run(
     *,
     model: str | None = None,
     checkpoint: str | None = None,
+    endpoint: str | None = None,
+    api_key_env: str | None = None,
     name: str | None = None,
+    suite: str = "both",
     samples: int | None = None,
     greedy: bool = False,
     python: str | None = None,
-) -> Any:
-    """Evaluate one model and return the `Evaluation`; one that is there already is returned as it is."""
-    from llm_finetuning import artifact, brief, checkpoints, pipeline
-    from llm_finetuning.commands import gate, score
-    from llm_finetuning.rewards import composition
-    from llm_finetuning.stages import evaluate as stage
-    from llm_finetuning.types import Evaluation
+) -> Measured:
+    """Measure one model on the suites that are asked for; what is there already is returned as it is."""
+    from llm_finetuning import brief, checkpoints
+    from llm_finetuning.evaluating import general, goldens, subject, turn
 
-    if model is not None and checkpoint is not None:
-        raise Refusal("--model and --checkpoint: name one of them")
     if greedy and samples not in (None, 1):
         raise Refusal("--greedy: draws the same completion every time; leave --samples out")
     loaded = brief.load(run_dir)
-    _check_brief(loaded)
-    if checkpoint is not None:
-        candidate = checkpoints.checkpoint(loaded, checkpoint)
-    else:
-        candidate = checkpoints.base_model(loaded) if model is None else checkpoints.named(loaded, model)
-    name = _checked_name(name or candidate.name)
-    plan = Plan(loaded, candidate, samples=samples, greedy=greedy, python=python)
-    components = composition.compose(loaded, plan.columns)
-    threshold = gate.success_of(loaded, components)
-    parents = {**plan.parents, **_reward_parents(loaded, threshold)}
-    path = loaded.run_dir / f"eval/{name}.json"
-    transcripts = path.with_name(f"{name}{pipeline.TRANSCRIPTS}")
-    if path.exists():
-        return _there_already(path, transcripts, parents)
-    composition.make_ready(components)
-    drawn = plan.draw(transcripts)
-    scores = score.scores_of(loaded, components, drawn)
-    changed = artifact.changed_parents(parents, {**plan.parents, **_reward_parents(loaded, threshold)})
-    if changed:
-        raise Refusal(f"{run_dir}: {changed} changed while it was scored; evaluate again, the completions are kept")
-    setting = stage.Setting(
-        name=name,
-        model=candidate.shown,
-        greedy=greedy,
-        samples=plan.samples,
-        success_threshold=threshold,
-        fingerprint=plan.parents["held-out rows"],
+    if suite != "drift":
+        goldens.check_brief(loaded)
+    sampled, candidate = subject.subject_of(
+        loaded, model=model, checkpoint=checkpoint, endpoint=endpoint, api_key_env=api_key_env
     )
-    found: Evaluation = stage.evaluate(drawn, scores, setting)
-    header = artifact.header_for(path, {**parents, transcripts.name: artifact.digest_file(transcripts)}, plan.settings)
-    artifact.write_json(path, header, found)
-    return found
+    name = _checked_name(name or candidate.name)
+    subject.check_base(sampled, candidate, name)
+    digest = checkpoints.digest(sampled, candidate)
+    asked = subject.Subject(loaded=loaded, sampled=sampled, candidate=candidate, digest=digest, python=python)
+    suites: list[Any] = [goldens.Goldens(asked, samples=samples, greedy=greedy)] if suite != "drift" else []
+    if suite != "goldens":
+        is_chat = suites[0].is_chat if suites else general.prompts_are_chat(asked)
+        suites.append(general.General(asked, is_chat=is_chat))
+    paths = {kind: loaded.run_dir / pipeline.evaluation_file(name, kind) for kind in ("goldens", "drift")}
+    missing = [one for one in suites if not paths[one.suite].exists()]
+    with turn.turn(paths["goldens"], needed=bool(missing)):
+        subject.check_same_model(asked, *(paths[kind] for kind in paths if suite not in (kind, "both")))
+        return _Sitting(asked, name, run_dir).measure(suites)
 
 
-class Plan:
-    """What is drawn from which model."""
+class _Sitting:
+    """One model under one name, suite after suite."""
 
-    def __init__(self, loaded: Any, candidate: Any, *, samples: int | None, greedy: bool, python: str | None) -> None:
-        """Read the held-out rows, by the training interpreter where they are no text file."""
-        from llm_finetuning import artifact, checkpoints, lineage
-        from llm_finetuning.commands import sample
+    def __init__(self, subject: Any, name: str, run_dir: Path) -> None:
+        self._subject, self._name, self._run_dir = subject, name, run_dir
 
-        sampling = loaded.brief.sampling
-        self._loaded, self._python, self._candidate = loaded, python, candidate
-        self._rows = sample.rows_of(lineage.held_out(loaded), python)
-        self.columns = list(self._rows[0].columns)
-        self.samples = 1 if greedy else samples or sampling.num_generations
-        temperature = 0.0 if greedy else sampling.temperature
-        wanted = ("low_temperature" if greedy else "policy", self.samples, temperature)
-        self._batches = sample.batches_of(self._rows, sampling.seed, [wanted])
-        self.settings = {
-            "samples": self.samples,
-            "temperature": temperature,
-            **{
-                key: getattr(sampling, key)
-                for key in ("max_completion_length", "top_p", "top_k", "min_p", "repetition_penalty")
-            },
-            "chat_template_kwargs": sampling.chat_template_kwargs,
-        }
-        self.parents = {
-            "held-out rows": artifact.digest_value([[row.prompt_id, row.prompt, row.columns] for row in self._rows]),
-            "sampling settings": artifact.digest_value(self.settings),
-            "model": checkpoints.digest(loaded, candidate),
-            "seed": artifact.digest_value(sampling.seed),
-            "engine": artifact.digest_value(sampling.engine),
-        }
+    def measure(self, suites: Sequence[Any]) -> Measured:
+        """Return what is there of the suites, and what is not, once it is made and written."""
+        from llm_finetuning import checkpoints
 
-    def draw(self, transcripts: Path) -> list[Any]:
-        """Draw what is missing of the completions, and return all of them."""
-        from llm_finetuning.commands import sample
+        found = {suite.suite: self._there(suite) for suite in suites}  # all refusals come before the first completion
+        goldens = next((suite for suite in suites if suite.suite == "goldens"), None)
+        notes, told = self._before(goldens, is_there=bool(found.get("goldens"))) if goldens else ([], None)
+        for suite in suites:
+            found[suite.suite] = found[suite.suite] or self._made(suite)
+        if goldens and self._name == checkpoints.BASE:
+            told = self._power(goldens, found["goldens"])
+        wrote = [str(self._run_dir / pipeline.evaluation_file(self._name, kind)) for kind in found]
+        return Measured(goldens=found.get("goldens"), drift=found.get("drift"), power=told, notes=notes, wrote=wrote)
 
-        name = transcripts.name.partition(".samples.")[0]
-        drawing = sample.Drawing(
-            path=transcripts,
-            parents=self.parents,
-            settings={"sampling": self.settings, "model": self._candidate.shown},
-            anew=f"give this one another name (--name {name}-2), or move the file away",
-        )
-        source = sample.Source(model=self._candidate.model, adapter=self._candidate.adapter)
-        return list(sample.draw(self._loaded, drawing, self._batches, source, python=self._python))
+    def _before(self, goldens: Any, *, is_there: bool) -> tuple[list[str], Any]:
+        """Say how large a gain these goldens can show, and which evaluations stand on others."""
+        from llm_finetuning.evaluating import power
 
+        folder = self._subject.loaded.run_dir / "eval"
+        told = self._power(goldens, power.measured_base(folder, goldens.fingerprint))
+        if not is_there:
+            console.note(power.line_of(told))
+        others = power.on_other_goldens(folder, goldens.fingerprint)
+        words = f"on other held-out rows than this, and not to be compared with it: {', '.join(others)}"
+        return [words] if others else [], told
 
-def _check_brief(loaded: Any) -> None:
-    place = loaded.run_dir / "brief.yaml"
-    if loaded.brief.dataset.evaluation is None:
-        raise Refusal(
-            f"{place}: no `dataset.evaluation`; name a file of held-out rows with the columns of the data set: "
-            "`dataset: {path: data/train.jsonl, evaluation: data/held-out.jsonl, ...}`"
-        )
-    if not loaded.brief.rewards:
-        raise Refusal(f"{place}: no `rewards` to score with; add one")
+    def _power(self, goldens: Any, base: Any) -> Any:
+        from llm_finetuning.evaluating import power
+
+        return power.power_of(goldens.items, goldens.samples, self._subject.loaded.brief.evaluation.gain, base)
+
+    def _there(self, suite: Any) -> Any:
+        path = self._subject.loaded.run_dir / pipeline.evaluation_file(self._name, suite.suite)
+        return _there_already(path, pipeline.transcripts_of(path), suite.parents()) if path.exists() else None
+
+    def _made(self, suite: Any) -> Any:
+        """Draw, grade and write one suite."""
+        from llm_finetuning import artifact
+
+        loaded, parents = self._subject.loaded, suite.parents()
+        name = f"{self._name}{pipeline.DRIFT if suite.suite == 'drift' else ''}"
+        path = loaded.run_dir / f"eval/{name}.json"
+        transcripts = pipeline.transcripts_of(path)
+        suite.make_ready()
+        anew = f"give this one another name (--name {self._name}-2), or move the file away"
+        drawn = suite.draw(transcripts, anew=anew)
+        found = suite.evaluation(self._name, drawn)
+        if changed := artifact.changed_parents(parents, suite.parents()):
+            raise Refusal(
+                f"{self._run_dir}: {changed} changed while it was scored; evaluate again, the completions are kept"
+            )
+        parents = {**parents, transcripts.name: artifact.digest_file(transcripts)}
+        artifact.write_json(path, artifact.header_for(path, parents, suite.completions.settings), found)
+        return found
 
 
 def _checked_name(name: str) -> str:
-    from llm_finetuning.pipeline import names_artifact
-
     if not NAME.fullmatch(name):
         raise Refusal(f"--name: {name!r} is not a name; use letters, digits, `.`, `_` and `-`")
-    if names_artifact(name):
+    if pipeline.names_artifact(name):
         raise Refusal(f"--name: {name}.json is a file of the run; choose another name")
+    if name.endswith(pipeline.DRIFT):
+        raise Refusal(
+            f"--name: {name}: the ending `{pipeline.DRIFT}` is that of the drift suite's own files; choose another name"
+        )
     return name
-
-
-def _reward_parents(loaded: Any, threshold: float) -> dict[str, str]:
-    from llm_finetuning import artifact, lineage
-    from llm_finetuning.rewards import composition
-
-    return {
-        **lineage.brief_part(loaded, "rewards"),
-        **composition.source_digests(loaded),
-        "success threshold": artifact.digest_value(threshold),
-    }
 
 
 def _there_already(path: Path, transcripts: Path, parents: dict[str, str]) -> Any:
@@ -193,9 +184,10 @@ def _there_already(path: Path, transcripts: Path, parents: dict[str, str]) -> An
         parents = {transcripts.name: found.header.parents.get(transcripts.name, ""), **parents}
     changed = artifact.changed_parents(found.header.parents, parents)
     if changed:
+        name = path.stem.removesuffix(pipeline.DRIFT)
         raise Refusal(
             f"{path}: is there already and differs in {changed}, and is never overwritten; "
-            f"give this one a name of its own: --name {path.stem}-2{scored_anew(changed, path)}"
+            f"give this one a name of its own: --name {name}-2{scored_anew(changed, path)}"
         )
     console.note(f"{path} is there already; nothing was sampled")
     return found.records[0]
@@ -208,18 +200,38 @@ def scored_anew(changed: str, path: Path) -> str:
     return f" (or move {path.name} away and evaluate again: the kept completions are scored anew)"
 
 
-def lines_of(found: Any) -> list[str]:
-    """Return an evaluation as a person reads it in a terminal."""
-    how = "greedy" if found.greedy else f"{found.samples} completions each"
-    lines = [f"{found.name}: {found.model} on {len(found.items)} held-out rows, {how}", ""]
-    for k, share in found.passes.items():
-        lines.append(f"  {'pass@' + k:<24}{share.value:>8.3f}   {share.low:.3f} to {share.high:.3f}")
-    means = {**({"reward": found.reward} if found.reward else {}), **found.components, "tokens": found.tokens}
-    for name, mean in means.items():
-        lines.append(f"  {name:<24}{mean.value:>8.3g}   {mean.low:.3g} to {mean.high:.3g}")
-    lines.append(f"  {'cut at the cap':<24}{found.cut.value:>8.3f}   {found.cut.low:.3f} to {found.cut.high:.3f}")
-    lines += ["", "  the second column is the 95% interval over rows"]
-    return [*lines, *(f"  note: {note}" for note in found.notes)]
+def facts_of(found: Measured, run_dir: Path) -> dict[str, Any]:
+    """Return what `--json` prints: the goldens' numbers, or the drift suite's where it alone was asked for."""
+    import dataclasses
+
+    goldens, drift = (
+        None if one is None else {**dataclasses.asdict(one), "items": len(one.items)}
+        for one in (found.goldens, found.drift)
+    )
+    first = goldens or drift or {}
+    return {
+        **first,
+        "drift": drift if goldens is not None else None,
+        "power": None if found.power is None else dataclasses.asdict(found.power),
+        "notes": [*first["notes"], *found.notes],
+        "wrote": found.wrote,
+        "next": _next(run_dir, first["name"]),
+    }
+
+
+def lines_of(found: Measured, run_dir: Path) -> list[str]:
+    """Return what was measured as a person reads it in a terminal."""
+    from llm_finetuning.evaluating import power, text
+
+    lines: list[str] = []
+    for one in (found.goldens, found.drift):
+        if one is not None:
+            lines += [*text.lines_of(one), ""]
+    lines += [f"power: {power.line_of(found.power)}"] if found.power is not None else []
+    lines += [f"note: {note}" for note in found.notes]
+    lines += [f"wrote: {path}" for path in found.wrote]
+    first = found.goldens or found.drift
+    return [*lines, f"next: {_next(run_dir, first.name)}"]
 
 
 def _next(run_dir: Path, name: str) -> str:

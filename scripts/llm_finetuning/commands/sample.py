@@ -57,14 +57,14 @@ def command(run_dir: Path, python: str | None, fresh: bool, as_json: bool) -> in
     Draws `num_generations` completions of each chosen prompt with the brief's sampling settings, and one more at low
     temperature. A killed run goes on where it stopped; the same seed gives the same samples on one engine.
     """
-    from llm_finetuning import artifact
+    from llm_finetuning import artifact, brief, judging
 
     facts = run(run_dir, python=python, fresh=fresh)
     lines = [
         f"{facts['samples']} samples of {facts['prompts']} prompts with the {facts['engine']} engine",
         f"{facts['stopped']} ended by themselves, {facts['cut']} were cut at the cap",
         f"wrote: {facts['wrote']}",
-        f"next: {artifact.shell_line('score', run_dir)}",
+        f"next: {artifact.shell_line('review' if judging.awaited(brief.load(run_dir)) else 'score', run_dir)}",
     ]
     console.finish(lines, facts, as_json=as_json)
     return 0
@@ -80,7 +80,7 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
     path = loaded.run_dir / "samples.jsonl"
     rows = _chosen(rows_of(loaded, python), sampling.prompts, sampling.seed)
     if loaded.brief.rewards:  # a reward that cannot be called is told before the sampling is paid for
-        composition.compose(loaded, list(rows[0].columns))
+        composition.compose(loaded, list(rows[0].columns), pays=False)
     low = ("low_temperature", 1, sampling.low_temperature)
     batches = batches_of(rows, sampling.seed, [("policy", sampling.num_generations, sampling.temperature), low])
     drawing = Drawing(

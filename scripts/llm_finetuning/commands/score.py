@@ -58,8 +58,17 @@ def run(run_dir: Path) -> dict[str, Any]:
     return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
 
 
-def scores_of(loaded: Any, components: list[Any], samples: list[Any]) -> list[Any]:
-    """Return what the composed reward pays for each sample; refuses for a reward that TRL would die of."""
+def scores_of(
+    loaded: Any,
+    components: list[Any],
+    samples: list[Any],
+    *,
+    mend: str = "TRL would stop there, so mend the reward and score again",
+) -> list[Any]:
+    """Return what the composed reward pays for each sample; refuses for a reward that TRL would die of.
+
+    `mend` is the mending half of that refusal.
+    """
     import contextlib
     import sys
 
@@ -91,7 +100,7 @@ def scores_of(loaded: Any, components: list[Any], samples: list[Any]) -> list[An
                 on_progress=tell,
             )
         except stage.RewardFault as fault:
-            raise Refusal(_fault_line(loaded, fault)) from None
+            raise Refusal(f"{_fault_line(loaded, fault)}; {mend}") from None
 
 
 def completions_per_call(loaded: Any) -> int:
@@ -133,7 +142,7 @@ def _fault_line(loaded: Any, fault: Any) -> str:
     which = f"sample {first.sample_id} (data set row {first.row})"
     if len(fault.samples) > 1:
         which += f" and {len(fault.samples) - 1} more in one call"
-    return f"{place}: {fault.words}: on {which}; TRL would stop there, so mend the reward and score again"
+    return f"{place}: {fault.words}: on {which}"
 
 
 def _facts(path: Path, scores: list[Any]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """From the brief's list of rewards to the components that `score` and the trainer call.
 
 A library reward's class may declare, beside its `range`: `file_options`, names of options that hold a path relative to
-the brief (handed over as absolute, digested); `token_caps`, names of options that are a number of tokens, by default
-and at most `sampling.max_completion_length`. An object may say `from_tokens`, the length up to which it takes nothing.
+the brief (handed over as absolute, digested); `later_files`, those of them that a verb writes, so that one may not be
+there yet; `unpaid`, the class that stands in where nothing is paid; `token_caps`, names of options that are a number of
+tokens, by default and at most `sampling.max_completion_length`. An object may say `from_tokens`, the length up to which
+it takes nothing.
 """
 
 import ast
@@ -24,6 +26,8 @@ from llm_finetuning.rewards import LIBRARY, length_penalty
 from llm_finetuning.rewards.contract import RewardFunction
 from llm_finetuning.types import NOT_HANDED_ON, Component
 
+ABSENT = "absent"  # the digest of a file that a verb has yet to write
+
 _DEFAULT_RANGE = (0.0, 1.0)
 
 _TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
@@ -32,23 +36,26 @@ _TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state", "
 _WRAPPED = "`{use: math_answer, length_penalty: {from_tokens: 512, to_tokens: 1024, share: 0.5}}`"
 
 
-def compose(loaded: LoadedBrief, columns: list[str]) -> list[Component]:
+def compose(loaded: LoadedBrief, columns: list[str], *, key: str = "rewards", pays: bool = True) -> list[Component]:
     """Return the brief's rewards ready to be called; `columns` are those that they will be handed.
 
     Refuses, all faults at once, for a name that is not in the library, options that do not fit, a file that does not
-    import, a function that is not there or cannot take TRL's arguments, and two rewards of one name.
+    import, a function that is not there or cannot take TRL's arguments, and two rewards of one name. `key` is where the
+    list stands in the brief, for the refusals alone. Without `pays` a reward may lack what it needs to pay, such as a
+    judge its record: for what only looks at a brief.
     """
     faults: list[str] = []
     components: list[Component] = []
+    place_of_list = f"{loaded.run_dir / 'brief.yaml'}: {key}"
     for place, wanted in enumerate(loaded.brief.rewards):
         try:
-            components.append(_component(loaded, wanted, f"{loaded.run_dir / 'brief.yaml'}: rewards[{place}]", columns))
+            components.append(_component(loaded, wanted, f"{place_of_list}[{place}]", columns, pays=pays))
         except Refusal as refusal:
             faults.extend(refusal.lines)
     names = [component.name for component in components]
     faults.extend(
-        f"{loaded.run_dir / 'brief.yaml'}: rewards: {names.count(name)} are named `{name}`, whose metrics TRL would "
-        "average into one; give each its own `name:`"
+        f"{place_of_list}: {names.count(name)} are named `{name}`, whose metrics TRL would average into one; give each "
+        "its own `name:`"
         for name in sorted({name for name in names if names.count(name) > 1})
     )
     if faults:
@@ -64,12 +71,20 @@ def make_ready(components: Iterable[Component]) -> None:
             ready()
 
 
-def source_digests(loaded: LoadedBrief) -> dict[str, str]:
-    """Return the digest of every source file that decides what is paid, library code included."""
+def source_digests(loaded: LoadedBrief, *, later: bool = True) -> dict[str, str]:
+    """Return the digest of every source file that decides what is paid, library code included.
+
+    Without `later`, those that a verb writes are left out: for what pays nothing.
+    """
     digests = {}
     for wanted in loaded.brief.rewards:
+        written_later = _later_files(wanted)
         for file in (*wanted.files, *_files_in_options(wanted)):
-            digests[file] = artifact.digest_file(loaded.resolve(file))
+            path = loaded.resolve(file)
+            if file not in written_later:
+                digests[file] = artifact.digest_file(path)
+            elif later:
+                digests[file] = artifact.digest_file(path) if path.exists() else ABSENT
         if wanted.file is not None:
             file = wanted.file.rpartition(":")[0]
             digests[file] = artifact.digest_file(loaded.resolve(file))
@@ -105,6 +120,13 @@ def _files_in_options(wanted: RewardBrief) -> list[str]:
         return []  # composing it says so
     given = [wanted.options.get(option) for option in getattr(_library_class(wanted.use), "file_options", ())]
     return [file for file in given if isinstance(file, str)]
+
+
+def _later_files(wanted: RewardBrief) -> list[Any]:
+    """Return the files in a library reward's options that a verb has yet to write."""
+    if wanted.use is None or wanted.use not in LIBRARY:
+        return []
+    return [wanted.options.get(option) for option in getattr(_library_class(wanted.use), "later_files", ())]
 
 
 def neighbours(path: Path) -> list[Path]:
@@ -146,11 +168,11 @@ def _room_digest(name: str) -> str:
     return artifact.digest_value({str(source.relative_to(room)): artifact.digest_file(source) for source in sources})
 
 
-def _component(loaded: LoadedBrief, wanted: RewardBrief, where: str, columns: list[str]) -> Component:
+def _component(loaded: LoadedBrief, wanted: RewardBrief, where: str, columns: list[str], *, pays: bool) -> Component:
     function = (
         _user_reward(loaded, wanted, where)
         if wanted.use is None
-        else _library_reward(loaded, wanted, wanted.use, where)
+        else _library_reward(loaded, wanted, wanted.use, where, pays=pays)
     )
     _check_signature(function, where, columns)
     low, high = _range(wanted.range if wanted.range is not None else getattr(function, "range", _DEFAULT_RANGE), where)
@@ -194,12 +216,20 @@ def _library_class(name: str) -> Any:
     return getattr(importlib.import_module(module), class_name)
 
 
-def _library_reward(loaded: LoadedBrief, wanted: RewardBrief, name: str, where: str) -> Callable[..., Any]:
+def unpaid(loaded: LoadedBrief, wanted: RewardBrief, where: str) -> Callable[..., Any]:
+    """Return a library reward that may lack what it needs to pay; refuses as `compose` does."""
+    return _library_reward(loaded, wanted, str(wanted.use), where, pays=False)
+
+
+def _library_reward(
+    loaded: LoadedBrief, wanted: RewardBrief, name: str, where: str, *, pays: bool
+) -> Callable[..., Any]:
     if name == "length_penalty":
         raise Refusal(f"{where}: `length_penalty` wraps a reward and is a key of its entry; write {_WRAPPED}")
     if name not in LIBRARY:
         raise Refusal(f"{where}: no reward `{name}` in the library; {nearest(name, list(LIBRARY))}")
     kind = _library_class(name)
+    kind = kind if pays else getattr(kind, "unpaid", kind)
     known = inspect.signature(kind).parameters
     for option in wanted.options:
         if option not in known:
@@ -244,7 +274,7 @@ def _resolved_files(loaded: LoadedBrief, kind: Any, options: Mapping[str, Any], 
         if not isinstance(file, str):
             raise Refusal(f"{where}: option `{option}`: {file!r} is not a path; write one relative to the brief")
         path = loaded.resolve(file)
-        if not path.is_file():
+        if not path.is_file() and option not in getattr(kind, "later_files", ()):
             raise Refusal(f"{where}: option `{option}`: no file {path}; correct it")
         resolved[option] = str(path)
     return resolved

@@ -1,0 +1,1 @@
+"""What `evaluate` measures: which items a model is asked, how what it says is graded, and how sure the numbers are."""
