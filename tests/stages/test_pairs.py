@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence_records import RULE, scored, value
@@ -229,6 +229,7 @@ def drawn(groups: Any) -> list[Scored]:
     ]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(groups=GROUPS, choice=CHOICES, data=st.data())
 def test_what_holds_of_every_pair(groups: Any, choice: Choice, data: st.DataObject) -> None:
     """Chosen passes and is whole, rejected fails, of one prompt and two texts; the order of samples is no matter."""
@@ -252,6 +253,7 @@ def test_what_holds_of_every_pair(groups: Any, choice: Choice, data: st.DataObje
     assert make(turned, method="dpo", rule=RULE, choice=choice, weights=ONE) == made
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(groups=GROUPS, data=st.data())
 def test_what_holds_of_every_single_record(groups: Any, data: st.DataObject) -> None:
     """The label is whether it passes, nothing unscored has one, and every completion is a record or left out."""

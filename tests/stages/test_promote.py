@@ -118,6 +118,12 @@ CASES: dict[str, tuple[tuple[Evaluation, Evaluation], dict[str, Any], str, str]]
         "leaked-power",
     ),
     "better without leaked goldens": (paired(LOW, HIGH), {"leaks": leaks(0, 1)}, "promoted", "leaked"),
+    "leaked goldens are not ungraded ones": (
+        paired([*EVEN[0], *[[0.0]] * 20], [*EVEN[1], *[[0.0]] * 20]),
+        {"leaks": leaks(*range(24, 44))},
+        "promoted",
+        "leaked",
+    ),
     "all leaked": (paired(LOW, HIGH), {"leaks": leaks(*range(40))}, "insufficient", "not-graded"),
     "nobody looked for leaks": (
         paired(LOW, HIGH),
@@ -152,6 +158,8 @@ def test_each_rule_decides_where_it_is_the_first(case: str) -> None:
     (base, candidate), changed, verdict, code = CASES[case]
     found = judged(base, candidate, **changed)
     first = next(one for one in found.findings if one.code == code)
+    weights = ["blocks", "insufficient", "warns", "fine"]
+    assert [one.weight for one in found.findings] == sorted((one.weight for one in found.findings), key=weights.index)
     assert (found.verdict, code) == (verdict, first.code)
     if verdict != "promoted":
         assert found.findings[0] is first
@@ -306,8 +314,9 @@ def test_drift_has_the_one_remedy_that_the_training_lacks(training: Training, wo
 def test_leaked_goldens_are_left_out_of_every_number_that_decides() -> None:
     """The whole comparison stays beside it, for who wants to see what they did."""
     before, after = [[0.0] * 4] * 20 + list(LOW), [[1.0] * 4] * 20 + list(LOW)
-    found = judged(*paired(before, after), leaks=leaks(*range(20)))
+    found = judged(*paired(before, after, buckets=["a", "b"] * 30), leaks=leaks(*range(20)))
     assert found.goldens.verdict == "improved"
+    assert [(bucket.success.difference.n, bucket.success.candidate) for bucket in found.buckets] == [(20, 0.25)] * 2
     assert found.fresh is not None
     assert (found.fresh.success.difference.n, found.fresh.won) == (40, 0)
     assert found.findings[0].data_rows == list(range(101, 121))
