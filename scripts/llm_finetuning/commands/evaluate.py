@@ -1,7 +1,7 @@
 """`finetune evaluate`: how well a model or checkpoint does on the held-out rows, and what it still can do beside."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,15 @@ class Measured:
 @click.option("--suite", type=click.Choice(SUITES), default="both", help="The held-out rows, the drift suite, or both.")
 @click.option("--samples", type=click.IntRange(1), help="Completions a held-out row; `num_generations` if left out.")
 @click.option("--greedy", is_flag=True, help="One completion a held-out row at temperature 0.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Take what lm-evaluation-harness or inspect-ai wrote in place of measuring; needs --name.",
+)
+@click.option("--task", help="With --results: the task, where there are several.")
+@click.option("--metric", help="With --results: the metric that decides, where there are several.")
+@click.option("--success", type=float, help="With --results: the value from which on a completion is a success.")
 @options.python
 @options.as_json
 def command(run_dir: Path, as_json: bool, **choice: Any) -> int:
@@ -52,8 +61,15 @@ def command(run_dir: Path, as_json: bool, **choice: Any) -> int:
     decide what is a success, or its rewards where it names none. The drift suite is small and general, and asks what
     the model still can do beside the task. The completions are kept in eval/NAME.samples.jsonl; a killed evaluation
     goes on where it stopped. One that is there is never overwritten by that of something else: give another `--name`.
+    With `--results` another program has measured: its items and its metric become an evaluation, nothing is sampled.
     """
-    found = run(run_dir, **choice)
+    imports = {key: choice.pop(key) for key in ("results", "task", "metric", "success")}
+    if imports["results"] is not None:
+        found = taken(run_dir, imports, choice)
+    elif any(value is not None for value in imports.values()):
+        raise Refusal("--task, --metric and --success: say what is taken of --results; name that as well")
+    else:
+        found = run(run_dir, **choice)
     console.finish(lines_of(found, run_dir), facts_of(found, run_dir), as_json=as_json)
     return 0
 
@@ -96,6 +112,47 @@ def run(
     with turn.turn(paths["goldens"], needed=bool(missing)):
         subject.check_same_model(asked, *(paths[kind] for kind in paths if suite not in (kind, "both")))
         return _Sitting(asked, name, run_dir).measure(suites)
+
+
+def taken(run_dir: Path, imports: Mapping[str, Any], choice: Mapping[str, Any]) -> Measured:
+    """Make an evaluation of what another program measured; refuses options of a measurement of ours."""
+    from llm_finetuning import brief, checkpoints
+    from llm_finetuning.evaluating import imported
+
+    others = {**choice, "suite": None if choice["suite"] == "both" else choice["suite"]}
+    given = [f"--{key.replace('_', '-')}" for key, value in others.items() if value and key != "name"]
+    if given:
+        raise Refusal(f"{', '.join(given)}: with --results nothing is sampled; leave it out")
+    if choice["name"] is None:
+        raise Refusal("--results: needs a name for what it becomes: --name NAME")
+    name = _checked_name(choice["name"])
+    if name == checkpoints.BASE:
+        raise Refusal(
+            f"--name {name}: is the name of the brief's own model as it is measured here; give it another name"
+        )
+    loaded = brief.load(run_dir)
+    source = imports["results"].expanduser()
+    result = imported.read(source, task=imports["task"], metric=imports["metric"])
+    made = imported.evaluation_of(source, result, name=name, success=imports["success"])
+    _write_imported(loaded, name, made)
+    wrote = [str(run_dir / pipeline.evaluation_file(name, "goldens"))]
+    return Measured(goldens=made.evaluation, drift=None, power=None, notes=[], wrote=wrote)
+
+
+def _write_imported(loaded: Any, name: str, made: Any) -> None:
+    """Write an imported evaluation and its completions, never over those that are there."""
+    from llm_finetuning import artifact
+
+    path = loaded.run_dir / f"eval/{name}.json"
+    transcripts, parents = pipeline.transcripts_of(path), dict(made.parents)
+    for there in (path, transcripts):
+        if there.exists():
+            raise Refusal(f"{there}: is there already and is never overwritten; give this one a --name of its own")
+    if made.samples:
+        of_samples = {key: parents[key] for key in made.of_samples}
+        artifact.write_lines(transcripts, artifact.header_for(transcripts, of_samples, made.settings), made.samples)
+        parents[transcripts.name] = artifact.digest_file(transcripts)
+    artifact.write_json(path, artifact.header_for(path, parents, made.settings), made.evaluation)
 
 
 class _Sitting:

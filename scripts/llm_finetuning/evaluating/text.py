@@ -20,9 +20,9 @@ def lines_of(found: Evaluation) -> list[str]:
         f"{name} (grader)" if apart and name in found.graders else name: mean for name, mean in found.components.items()
     }
     paid = {**({"reward": found.reward} if found.reward else {}), **named}
-    means = {**(paid if found.suite == "goldens" else {}), "tokens": found.tokens}
+    means = {**(paid if found.suite == "goldens" else {}), **({"tokens": found.tokens} if found.tokens else {})}
     lines += [_line(name, mean, ".3g") for name, mean in means.items()]
-    lines += [_line("cut at the cap", found.cut, ".3f")]
+    lines += [_line("cut at the cap", found.cut, ".3f")] if found.cut else []
     lines += ["", "  the second column is the 95% interval over " + f"{unit}s"]
     return [*lines, *(f"  note: {note}" for note in found.notes)]
 

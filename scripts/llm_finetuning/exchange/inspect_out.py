@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from llm_finetuning.artifact import Header
+from llm_finetuning.artifact import Header, digest_value
 from llm_finetuning.types import Evaluation, EvaluationItem, Sample, Text
 
 LOG_VERSION = 2
@@ -21,6 +21,7 @@ def log_of(
     """Return the log; `samples` are the transcripts in the order of items and completions, `success` goes with them."""
     places = {item.prompt_id: item for item in found.items}
     when = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    name = digest_value([header.parents, found.name])[:22]
     rows = [
         _sample(found, places[sample.prompt_id], sample, paid) for sample, paid in zip(samples, success, strict=True)
     ]
@@ -28,6 +29,9 @@ def log_of(
         "version": LOG_VERSION,
         "status": "success",
         "eval": {
+            "eval_id": name,
+            "run_id": name,
+            "task_id": name,
             "created": when,
             "task": f"{found.suite}-{found.name}",
             "task_version": 0,
@@ -42,6 +46,7 @@ def log_of(
             "config": {"epochs": found.samples},
             "metadata": {"maker": header.maker, "fingerprint": found.fingerprint, "parents": header.parents},
         },
+        "plan": {"name": "plan", "steps": [], "config": {}},  # its reader counts on one before the results
         "results": _results(found, samples),
         "stats": {"started_at": when, "completed_at": when},
         "samples": rows,
@@ -87,6 +92,7 @@ def _sample(found: Evaluation, item: EvaluationItem, sample: Sample, success: bo
     return {
         "id": item.prompt_id,
         "epoch": sample.index + 1,
+        "uuid": digest_value([found.fingerprint, found.name, sample.sample_id])[:22],
         "input": sample.prompt if isinstance(sample.prompt, str) else asked,
         "target": _target(sample),
         "messages": [*asked, said],

@@ -68,10 +68,18 @@ def evaluate(
     for one in sorted(graded, key=lambda one: (one.sample.row, one.sample.index)):
         groups.setdefault(one.sample.prompt_id, []).append(one)
     items = [_item(group, rule, setting) for group in groups.values()]
+    names = [value.name for value in grades[0].values]
+    found = of_items(items, names, setting)
+    return dataclasses.replace(found, notes=[*setting.notes, *_notes(items, graded, setting, found.corrected)])
+
+
+def of_items(items: Sequence[EvaluationItem], graders: Sequence[str], setting: Setting) -> Evaluation:
+    """Return the evaluation that graded items give; lengths and cuts only where every item says them."""
     counts = [(item.successes, item.n) for item in items]
     components = {name: _mean([item.values[name] for item in items]) for name in items[0].values}
     passes = {str(k): pass_at_k(counts, k) for k in sizes(setting.samples)}
-    corrected = None if setting.judge is None else corrected_rate(passes["1"], **dataclasses.asdict(setting.judge))
+    lengths = [sum(item.tokens) / len(item.tokens) for item in items if item.tokens]
+    cuts = [(item.finish_reasons.count("length"), len(item.finish_reasons)) for item in items if item.finish_reasons]
     return Evaluation(
         name=setting.name,
         suite=setting.suite,
@@ -79,17 +87,17 @@ def evaluate(
         model=setting.model,
         greedy=setting.greedy,
         samples=setting.samples,
-        graders=[value.name for value in grades[0].values],
+        graders=list(graders),
         success_threshold=setting.success_threshold,
         buckets=_buckets(items) if setting.bucket is not None else {},
-        corrected=corrected,
+        corrected=None if setting.judge is None else corrected_rate(passes["1"], **dataclasses.asdict(setting.judge)),
         passes=passes,
         reward=_mean([item.rewards for item in items]),
         components={name: mean for name, mean in components.items() if mean is not None},
-        tokens=mean_over_items([sum(item.tokens) / len(item.tokens) for item in items]),
-        cut=clustered_share([(item.finish_reasons.count("length"), len(item.finish_reasons)) for item in items]),
-        items=items,
-        notes=[*setting.notes, *_notes(items, graded, setting, corrected)],
+        tokens=mean_over_items(lengths) if len(lengths) == len(items) else None,
+        cut=clustered_share(cuts) if len(cuts) == len(items) else None,
+        items=list(items),
+        notes=list(setting.notes),
     )
 
 

@@ -8,6 +8,8 @@ from llm_finetuning.types.evaluation import (
     Comparison,
     Evaluation,
     EvaluationItem,
+    Leak,
+    PartShift,
     Promotion,
     PromotionVerdict,
     Shift,
@@ -15,6 +17,7 @@ from llm_finetuning.types.evaluation import (
 )
 from llm_finetuning.types.findings import Estimate, Finding, Rate
 from llm_finetuning.types.gate import AuditReport, Disagreement, GateReport, GateVerdict, Override
+from llm_finetuning.types.judging import JudgeEvent, JudgeOpening, JudgeOutcome, JudgeSplit, JudgeVerdict, Side
 from llm_finetuning.types.probes import HonestWork, Probe, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict
 from llm_finetuning.types.runs import Build, Check, EnvReport, Plan
 from llm_finetuning.types.samples import (
@@ -52,9 +55,16 @@ __all__ = [
     "GateReport",
     "GateVerdict",
     "HonestWork",
+    "JudgeEvent",
+    "JudgeOpening",
+    "JudgeOutcome",
+    "JudgeSplit",
+    "JudgeVerdict",
     "Label",
+    "Leak",
     "Override",
     "Part",
+    "PartShift",
     "Pass",
     "Plan",
     "Probe",
@@ -72,6 +82,7 @@ __all__ = [
     "Sample",
     "Score",
     "Shift",
+    "Side",
     "Suite",
     "Text",
     "Verdict",

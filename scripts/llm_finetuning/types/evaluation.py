@@ -23,7 +23,7 @@ class EvaluationItem:
     grades: list[float | None]  # weighted sum of the graders, which success is read from
     rewards: list[float | None]  # weighted sum of what training pays; the grades where no graders are named
     values: dict[str, list[float | None]]  # component -> what it paid
-    tokens: list[int]
+    tokens: list[int]  # empty where another program measured and did not say them; so below
     finish_reasons: list[FinishReason]
 
 
@@ -44,8 +44,8 @@ class Evaluation:
     corrected: Estimate | None  # pass@1 corrected for the errors of the judge that graded; None where a program did
     reward: Estimate | None  # mean of the weighted sum; None where every reward abstained
     components: dict[str, Estimate]  # mean of what each reward paid; one that always abstained is left out
-    tokens: Estimate  # mean length, end token included
-    cut: Estimate  # share of completions cut at the cap
+    tokens: Estimate | None  # mean length, end token included; None where it is not known
+    cut: Estimate | None  # share of completions cut at the cap; None where it is not known
     items: list[EvaluationItem]
     notes: list[str]
 
@@ -66,7 +66,6 @@ class Comparison:
     base: str
     candidate: str
     verdict: Literal["improved", "worse", "no-difference-shown"]
-    next_action: str
     success: Shift  # pass@1
     passes: dict[str, Shift]  # larger k -> pass@k
     test: Literal["exact McNemar", "sign-flip"]
@@ -75,10 +74,11 @@ class Comparison:
     lost: int
     tied: int
     smallest_shown: float  # difference in pass@1 that so many items with this spread show in four of five tries
+    grade: Shift | None  # mean grade; None where grades say no more than pass or fail
     reward: Shift | None
     components: dict[str, Shift]
-    tokens: Shift
-    cut: Shift
+    tokens: Shift | None
+    cut: Shift | None
     notes: list[str]
 
 
@@ -95,6 +95,26 @@ class Arena:
     p_value: float  # exact sign test of won against lost
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartShift:
+    """How pass@1 shifts on one part of the items: a bucket of the goldens, or a kind of the drift suite."""
+
+    name: str
+    success: Shift
+    p_value: float
+    adjusted: float  # the same, adjusted for how many parts there are (Holm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """A golden whose prompt stands in the training data."""
+
+    prompt_id: str  # of the golden
+    row: int  # of the training data, from 1
+    column: str  # of that row
+    how: Literal["same", "near"]  # but for case and space; nearly so, as `audit` has it
+
+
 PromotionVerdict = Literal["promoted", "rejected", "insufficient"]
 
 
@@ -108,8 +128,12 @@ class Promotion:
     reason: str  # one line: the finding that decided
     next_action: str  # the one thing to do now, in the imperative
     findings: list[Finding]  # what decides comes first
-    goldens: Comparison
+    goldens: Comparison  # on all of them
+    fresh: Comparison | None  # without those that leaked, which decides; None where none leaked
+    leaked: list[Leak]
+    buckets: list[PartShift]  # of the items that decide; empty where none is named
     drift: Comparison | None  # None where one of the two was not measured
+    kinds: list[PartShift]  # of the drift suite
     drift_budget: float  # largest drop of pass@1 on the drift suite that is accepted
     wanted_gain: float  # in pass@1, as the brief has it
     items_needed: int | None  # to show it in four of five tries; None where nothing was graded
