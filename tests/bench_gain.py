@@ -77,7 +77,7 @@ def main() -> None:
     verdict = train_wrong(way)
     right = measured(way, "right", way.trained)
     wrong = measured(way, "wrong", way.folder / "wrong")
-    fall = way.compare(f"wrong-{sizes.steps}")
+    fall = way.compare(f"wrong-{sizes.steps}").goldens
     minutes = (time.monotonic() - begun) / 60
     found = {
         "right": curve_facts(way.trained, right),

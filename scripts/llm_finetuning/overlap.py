@@ -92,6 +92,28 @@ def near_across(texts: Sequence[str], others: Sequence[str]) -> tuple[list[tuple
     return pairs, True
 
 
+@dataclass(frozen=True, slots=True)
+class Across:
+    """Which texts stand among others, as (place of the text, place of the first such other)."""
+
+    same: list[tuple[int, int]]  # equal folded texts
+    near: list[tuple[int, int]]  # of the rest
+    complete: bool  # False: too many candidates, so that not all were compared
+
+
+def across(texts: Sequence[str], others: Sequence[str]) -> Across:
+    """Return which of some folded texts stand among others, exactly or nearly; an empty text stands nowhere."""
+    first = {text: place for place, text in reversed(list(enumerate(others))) if text}
+    distinct = list(first)
+    fresh = [place for place, text in enumerate(texts) if text and text not in first]
+    pairs, complete = near_across([texts[place] for place in fresh], distinct)
+    return Across(
+        same=[(place, first[text]) for place, text in enumerate(texts) if text in first],
+        near=[(fresh[here], first[distinct[there]]) for here, there in pairs],
+        complete=complete,
+    )
+
+
 @dataclass(slots=True)
 class _Budget:
     """What may be looked at and compared, so that no data set holds the audit for longer than a minute."""

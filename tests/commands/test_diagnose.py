@@ -1,5 +1,6 @@
 """`finetune diagnose` as a person calls it: on a log, an output folder and a run directory."""
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 import built_runs
+import evaluations
 import logged_runs
 import runs
 import stub_interpreter
 import weights
-from llm_finetuning import artifact, brief
+from llm_finetuning import artifact, brief, contest
 from llm_finetuning.diagnosis.record import Diagnosis
+from llm_finetuning.stages.promote import Leakage, Setting, Suites, Training, Wanted, promote
 
 Finetune = Callable[..., tuple[int, str, str]]
 
@@ -306,3 +309,25 @@ def test_status_proposes_it_after_training(trained: Path, tmp_path: Path, finetu
     for name, following in {"final": f"evaluate {run}", "base": f"compare {run} base final"}.items():
         (run / "eval" / f"{name}.json").write_text("{}", "utf-8")
         assert finetune("status", run)[1].endswith(f"next: finetune {following}\n")
+    write_promotion(run)
+    assert finetune("status", run)[1].endswith("next: keep `base`; read what was lost\n")
+
+
+def write_promotion(run: Path) -> None:
+    """Write the answer of `compare` on two evaluations, as far as `status` reads it."""
+    loaded = brief.load(run)
+    before, after = evaluations.of_rewards([[1.0]]), evaluations.of_rewards([[0.0]], name="final")
+    found = promote(
+        before,
+        after,
+        suites=Suites(missing=["measure it"]),
+        leaks=Leakage(),
+        wanted=Wanted(),
+        training=Training(),
+        setting=Setting(),
+    )
+    path = loaded.run_dir / "promotion.json"
+    header = artifact.header_for(
+        path, contest.parents_of(loaded, "base", "final"), {"base": "base", "candidate": "final"}
+    )
+    artifact.write_json(path, header, dataclasses.replace(found, next_action="keep `base`; read what was lost"))

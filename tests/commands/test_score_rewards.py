@@ -1,5 +1,6 @@
 """`score` with the rewards of shape and length: what they pay stands in the artifact, under the components' names."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,18 @@ def test_unknown_token_ids_are_refused_for_a_penalised_reward(tmp_path: Path, fi
 
     assert code == 2
     assert "`exact_answer` reads completion_ids" in err
+
+
+def test_samples_in_a_servers_order_have_each_their_own_score(run_dir: Path, finetune: Finetune) -> None:
+    """A server answers in any order, and a kill can leave a part of a group: later verbs find every score again."""
+    runs.write_samples(run_dir)
+    path = run_dir / "samples.jsonl"
+    header, *lines = path.read_text().splitlines(keepends=True)
+    random.Random(1).shuffle(lines)
+    path.write_text("".join([header, *lines]))
+    assert finetune("score", run_dir)[0] == 0
+    loaded = brief.load(run_dir)
+    samples = lineage.complete_samples(loaded).records
+    for sample, score in zip(samples, lineage.current_scores(loaded, samples), strict=True):
+        said = f"The answer is {sample.columns['answer']}."
+        assert (score.sample_id, score.reward) == (sample.sample_id, float(sample.completion == said))

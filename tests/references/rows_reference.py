@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts")]
 
 from llm_finetuning import statistics  # noqa: E402  found through the path above
-from llm_finetuning.stages import compare  # noqa: E402  likewise
+from llm_finetuning.comparing import pairs  # noqa: E402  likewise
 
 PAGE = ROOT / "skills" / "eval-harness-first" / "references" / "rows.md"
 
@@ -47,7 +47,7 @@ def _parts() -> Iterator[str]:
             "",
             _prose(
                 f"""Points of pass@1 by which the better model has to lead so that four of five such evaluations show it
-                (`--greedy`, one completion a row; shown means a p-value of at most {compare.LEVEL:g} and an interval
+                (`--greedy`, one completion a row; shown means a p-value of at most {pairs.LEVEL:g} and an interval
                 that leaves out zero). What counts are the rows on which the two differ: rows that both solve, or
                 neither does, say nothing. `not even all`: it would not be shown if the better model
                 won every one of them."""

@@ -6,7 +6,7 @@ import pytest
 import rows_reference
 
 from llm_finetuning import statistics
-from llm_finetuning.stages import compare
+from llm_finetuning.comparing import pairs
 
 
 def test_the_page_is_the_statistics() -> None:
@@ -24,4 +24,4 @@ def test_a_lead_of_the_table_is_shown_and_half_of_it_is_not(rows: int, changed: 
         won = (differ + gain) // 2
         return statistics.sign_flip([Fraction(1)] * won + [Fraction(-1)] * (differ - won))
 
-    assert p_value(ahead) <= compare.LEVEL < p_value(ahead // 2)
+    assert p_value(ahead) <= pairs.LEVEL < p_value(ahead // 2)

@@ -42,11 +42,13 @@ def room(path: Path) -> str:
 def test_stages_and_findings_import_pure_rooms_and_nothing_else_of_ours() -> None:
     """A stage is a pure function of records: no stage imports another, or a path, or a command.
 
-    `findings/` holds what the gate can find, one file a question, under the same law.
+    `findings/` holds what the gate can find, one file a question, under the same law; so does `comparing/` of what
+    decides a promotion.
     """
-    pure = ("llm_finetuning.types.", "llm_finetuning.statistics.", "llm_finetuning.findings.")
-    also = ("llm_finetuning.findings", "llm_finetuning.statistics")  # `from llm_finetuning import statistics`
-    for room_name in ("stages", "findings"):
+    rooms = ("types", "statistics", "findings", "comparing")
+    pure = tuple(f"llm_finetuning.{name}." for name in rooms)
+    also = tuple(f"llm_finetuning.{name}" for name in rooms[1:])  # `from llm_finetuning import statistics`
+    for room_name in ("stages", "findings", "comparing"):
         for path in (PACKAGE / room_name).glob("*.py"):
             ours = {name for name in imports(path) if name.startswith("llm_finetuning")}
             assert all(name.startswith(pure) or name in also for name in ours), (path.name, ours)

@@ -150,15 +150,15 @@ FREE = {
     "preflight *": "looks at the machine, and changes nothing",
     "watch * --once": "reads a log and ends; without `--once` it would hold the session",
     "diagnose *": "reads a log",
-    "compare *": "reads two evaluations",
+    "compare *": "reads two evaluations and the data set",
     "status *": "reads what is there",
 }
 """Calls of `finetune` that a text may let pass without a question, and what they do.
 
 They load no model, fetch, install and publish nothing, cost no GPU time, and replace nothing but their own artifact.
 Not among them: `audit` fetches a data set or a tokenizer from the hub and may install `datasets` for a table; `sample`
-and `evaluate` load a model; `build` sets a run that has trained aside, and may install TRL; `train` spends; `review`
-is a person's; `demo` does most of these.
+and `evaluate` load a model; `build` sets a run that has trained aside, and may install TRL; `train` spends; `calibrate`
+asks a judge's server; `review` is a person's; `demo` does most of these.
 """
 
 DENIED = {
@@ -169,6 +169,8 @@ DENIED = {
     "watch *--python*": "likewise",
     "diagnose *--python*": "likewise",
     "diagnose *--out*": "writes over any file",
+    "compare *--arena*": "asks a judge's server, which may cost",
+    "compare *--python*": "starts any program that is named",
 }
 """Options that the free calls would take in too, since no pattern of the client leaves one out: denied beside them."""
 

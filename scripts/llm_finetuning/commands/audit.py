@@ -94,7 +94,7 @@ def _composed(loaded: "LoadedBrief", columns: list[str]) -> "tuple[list[Componen
     from llm_finetuning.types import Finding
 
     try:
-        return composition.compose(loaded, columns), []
+        return composition.compose(loaded, columns, pays=False), []
     except Refusal as refusal:
         return [], [
             Finding(code="reward-refused", weight="blocks", text=line, next_action=line.rpartition("; ")[2])
@@ -212,11 +212,11 @@ def _overlap(loaded: "LoadedBrief", rows: "Sequence[Row]", python: str | None) -
     leaked, nearly, held_out, complete = None, [], [], True
     if loaded.brief.dataset.evaluation is not None:
         held_out = _held_out(loaded, python)
-        others = [overlap.folded(said(row.prompt)) for row in held_out]
-        leaked = [(rows[first[text]].row, row.row) for text, row in zip(others, held_out, strict=True) if text in first]
-        fresh = [place for place, text in enumerate(others) if text and text not in first]
-        pairs, complete = overlap.near_across([others[place] for place in fresh], distinct)
-        nearly = [(rows[first[distinct[there]]].row, held_out[fresh[here]].row) for here, there in pairs]
+        found = overlap.across([overlap.folded(said(row.prompt)) for row in held_out], texts)
+        leaked, nearly = (
+            [(rows[there].row, held_out[here].row) for here, there in places] for places in (found.same, found.near)
+        )
+        complete = found.complete
     return Overlap(
         same=[[rows[place].row for place in group] for group in overlap.same(texts) if texts[group[0]]],
         near=[[rows[first[distinct[place]]].row for place in group] for group in near.groups],

@@ -1,130 +1,140 @@
-"""`finetune compare`: does a candidate do better than a base on the same held-out rows?"""
+"""`finetune compare`: may a candidate take a base's place?"""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from llm_finetuning import console, pipeline
-from llm_finetuning.commands import evaluate, options
-from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO, Refusal
+from llm_finetuning import console
+from llm_finetuning.commands import options
+from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO
 
-EXIT_OF = {"improved": EXIT_DONE, "worse": EXIT_NO, "no-difference-shown": EXIT_INSUFFICIENT}
+if TYPE_CHECKING:
+    from llm_finetuning.types import Comparison, Finding, Promotion
 
-MAY_DIFFER = ("model", "seed", "engine")
-"""Parents of an evaluation that two of one comparison need not share; the completions are never the same."""
+EXIT_OF = {"promoted": EXIT_DONE, "rejected": EXIT_NO, "insufficient": EXIT_INSUFFICIENT}
+
+PAGE = "promotion-report.html"
+
+SHOWN_LEAKS = 5
 
 
-@click.command("compare", short_help="Compare two evaluations row by row")
+@click.command("compare", short_help="Decide whether a candidate takes the base's place")
 @options.run_dir
 @click.argument("base")
 @click.argument("candidate")
+@click.option(
+    "--arena", is_flag=True, help="Also ask the brief's calibrated judge, who sees both answers side by side."
+)
+@options.python
 @options.as_json
-def command(run_dir: Path, base: str, candidate: str, as_json: bool) -> int:
-    """Compare two evaluations of the run, named as in eval/ or by the path of their file.
+def command(run_dir: Path, base: str, candidate: str, arena: bool, python: str | None, as_json: bool) -> int:
+    """Decide whether CANDIDATE takes the place of BASE, both named as in eval/ or by the path of their file.
 
-    Exit code 0 improved, 1 worse, 3 no difference shown: the 95% interval of the paired difference has to leave out
-    zero, and a test has to agree. Both must be of the same rows, settings and rewards.
+    Exit code 0 promoted: better on goldens that do not stand in the training data, and no more lost of what it could do
+    beside the task than `evaluation.drift` of the brief. 1 rejected: worse, a hacked reward, a gain that leaked goldens
+    carry, or more lost than that. 3 too little evidence; it says what is missing. promotion.json has every finding,
+    promotion-report.html the items that were won and lost. Both must be of the same rows, settings and graders.
     """
-    import dataclasses
+    from llm_finetuning import live_view
 
-    found = run(run_dir, base, candidate)
-    console.finish(lines_of(found), dataclasses.asdict(found), as_json=as_json)
+    found = run(run_dir, base, candidate, arena=arena, python=python)
+    lines = [live_view.one_line(line) for line in lines_of(found, run_dir)]  # an id or a bucket may hold any text
+    console.finish(lines, facts_of(found, run_dir), as_json=as_json)
     return EXIT_OF[found.verdict]
 
 
-def run(run_dir: Path, base: str, candidate: str) -> Any:
-    """Return the `Comparison` of two evaluations; refuses two that cannot be compared."""
-    from llm_finetuning.stages import compare as stage
+def run(run_dir: Path, base: str, candidate: str, *, arena: bool = False, python: str | None = None) -> Any:
+    """Judge a candidate, write promotion.json and promotion-report.html, and return the `Promotion`."""
+    from llm_finetuning import artifact, brief, contest
+    from llm_finetuning.web import promotion_report
 
-    before, after = _read(run_dir, base), _read(run_dir, candidate)
-    if before.path.resolve() == after.path.resolve():
-        raise Refusal(f"{before.path}: compared with itself; name two evaluations")
-    _check_comparable(before, after)
-    return stage.compare(before.records[0], after.records[0], notes=_notes(before, after))
-
-
-def _read(run_dir: Path, name: str) -> Any:
-    from llm_finetuning import artifact
-    from llm_finetuning.types import Evaluation
-
-    folder = run_dir / "eval"
-    is_path = "/" in name or name.endswith(".json")
-    path = Path(name).expanduser() if is_path else folder / f"{name}.json"
-    if not path.is_file():
-        there = sorted(found.stem for found in folder.glob("*.json"))
-        listed = f"there are {', '.join(there)}" if there else f"make it: {artifact.shell_line('evaluate', run_dir)}"
-        raise Refusal(f"{path}: no such evaluation; {listed}")
-    return artifact.read_json(path.resolve(), Evaluation)
-
-
-def _own_parents(found: Any) -> dict[str, str]:
-    return {
-        name: digest
-        for name, digest in found.header.parents.items()
-        if name not in MAY_DIFFER and not name.endswith(pipeline.TRANSCRIPTS)
-    }
-
-
-def _check_comparable(before: Any, after: Any) -> None:
-    from llm_finetuning import artifact
-
-    changed = artifact.changed_parents(_own_parents(before), _own_parents(after))
-    ids = [{item.prompt_id for item in found.records[0].items} for found in (before, after)]
-    if not changed and ids[0] == ids[1]:
-        return
-    parts = _settings_words(before, after) if "sampling settings" in changed else ""
-    raise Refusal(
-        f"{after.path}: differs in {changed or 'the rows'}{parts} from {before.path}; evaluate one of the two again "
-        f"as the other was, under another --name{evaluate.scored_anew(changed, before.path)}"
+    loaded = brief.load(run_dir)
+    held = contest.contest_of(loaded, base, candidate)
+    found = held.judged(python=python, arena=arena)
+    path = loaded.run_dir / "promotion.json"
+    header = artifact.header_for(
+        path, contest.parents_of(loaded, base, candidate), {"base": base, "candidate": candidate}
     )
+    page = promotion_report.render(promotion_report.View(loaded.brief, found, header, held))
+    artifact.write_json(path, header, found)
+    artifact.write_text(path.with_name(PAGE), page)
+    return found
 
 
-def _settings_words(before: Any, after: Any) -> str:
-    known = [found.header.settings for found in (before, after)]
-    words = [
-        f"{key} {known[1].get(key)} for {known[0].get(key)}"
-        for key in known[0]
-        if known[0].get(key) != known[1].get(key)
-    ]
-    return f" ({', '.join(words)})" if words else ""
+def evaluation_of(run_dir: Path, name: str) -> Any:
+    """Return the artifact of an evaluation, named as in eval/ or by the path of its file; refuses one that is not."""
+    from llm_finetuning import contest
+
+    return contest.evaluation_of(run_dir.resolve(), name)
 
 
-def _notes(before: Any, after: Any) -> list[str]:
-    parents = before.header.parents, after.header.parents
-    notes = []
-    if parents[0].get("model") == parents[1].get("model"):
-        notes.append("both are of the same model: what differs is chance, engine or seed")
-    if parents[0].get("engine") != parents[1].get("engine"):
-        notes.append("the two were sampled by different engines, which can shift rates a little by themselves")
-    return notes
+def current(loaded: Any) -> "Promotion":
+    """Return the last answer where it still holds; refuses when an evaluation, the data or what is wanted changed."""
+    from llm_finetuning import artifact, contest
+    from llm_finetuning.types import Promotion
+
+    found = artifact.read_json(loaded.run_dir / "promotion.json", Promotion)
+    names = [str(found.header.settings.get(side)) for side in ("base", "candidate")]
+    artifact.check_parents(found.path, found.header, contest.parents_of(loaded, *names))
+    return found.records[0]
 
 
-def lines_of(found: Any) -> list[str]:
-    """Return a comparison as a person reads it in a terminal."""
-    width = max(len(found.base), len(found.candidate), 10) + 2
-    head = f"  {'':<24}{found.base:>{width}}{found.candidate:>{width}}   difference (95% interval)"
-    shares = {"pass@1": found.success, **{f"pass@{k}": shift for k, shift in found.passes.items()}}
-    means = {**({"reward": found.reward} if found.reward else {}), **found.components, "tokens": found.tokens}
-    count = found.won + found.lost + found.tied
+def facts_of(found: "Promotion", run_dir: Path) -> dict[str, Any]:
+    """Return a promotion as `--json` prints it."""
+    import dataclasses
+
+    return {**dataclasses.asdict(found), "wrote": [str(run_dir / name) for name in ("promotion.json", PAGE)]}
+
+
+def lines_of(found: "Promotion", run_dir: Path) -> list[str]:
+    """Return a promotion as a person reads it in a terminal."""
+    mark = {"blocks": "REJECTS", "insufficient": "wanting", "warns": "warns", "fine": "fine"}
+    told = [*_told(found.findings, mark), *(f"  note: {note}" for note in found.notes)]
     return [
-        f"{found.base} and {found.candidate} on {count} held-out rows",
+        f"promotion: {found.verdict}",
+        f"  {found.reason}",
         "",
-        head,
-        *(_line(name, shift, width, ".3f") for name, shift in shares.items()),
-        *(_line(name, shift, width, ".3g") for name, shift in means.items()),
-        _line("cut at the cap", found.cut, width, ".3f"),
+        *told,
         "",
-        f"  rows won {found.won}, lost {found.lost}, equal {found.tied}; {found.test} test: p = {found.p_value:.2g}",
-        f"  so many rows with this spread show a difference of {found.smallest_shown:.3f} in four of five tries",
-        *(f"  note: {note}" for note in found.notes),
+        *_table(found.fresh or found.goldens, found),
+        *_leak_lines(found),
         "",
-        f"verdict: {found.verdict.replace('-', ' ')}",
+        f"wrote: {run_dir / 'promotion.json'}",
+        f"open in a browser: {run_dir / PAGE}",
         f"next: {found.next_action}",
     ]
 
 
-def _line(name: str, shift: Any, width: int, form: str) -> str:
-    numbers = f"{shift.base:>{width}{form}}{shift.candidate:>{width}{form}}"
-    gap = shift.difference
-    return f"  {name:<24}{numbers}   {gap.value:+{form}} ({gap.low:+{form}} to {gap.high:+{form}})"
+def _told(findings: "list[Finding]", mark: dict[str, str]) -> Iterator[str]:
+    for finding in findings:
+        yield f"  {mark[finding.weight]:<8}{finding.text}"
+
+
+def _table(decides: "Comparison", found: "Promotion") -> Iterator[str]:
+    """Yield each number of both models with its difference; of the drift suite's kinds those alone that moved."""
+    from llm_finetuning.comparing.table import rows_of
+
+    rows = [row for row in rows_of(found) if not row.name.startswith("drift: ") or row.moves != "level"]
+    width = max(len(found.base), len(found.candidate), 10) + 2
+    first = max(24, *(len(row.name) + 1 for row in rows))
+    without = f" without {len({leak.prompt_id for leak in found.leaked})} that leaked" if found.leaked else ""
+    yield f"{found.base} and {found.candidate} on {decides.success.difference.n} goldens{without}"
+    yield f"  {'':<{first}}{found.base:>{width}}{found.candidate:>{width}}   difference (95% interval)"
+    for row in rows:
+        before, after, gap, ends = row.cells
+        yield f"  {row.name:<{first}}{before:>{width}}{after:>{width}}   {gap} ({ends})"
+    test = f"{decides.test} test: p = {decides.p_value:.2g}"
+    yield f"  items won {decides.won}, lost {decides.lost}, equal {decides.tied}; {test}"
+    needed = "" if found.items_needed is None else f"; a gain of {found.wanted_gain:g} takes about {found.items_needed}"
+    yield f"  so many goldens show a difference of {decides.smallest_shown:.3f} in four of five tries{needed}"
+
+
+def _leak_lines(found: "Promotion") -> Iterator[str]:
+    for leak in found.leaked[:SHOWN_LEAKS]:
+        how = "stands in" if leak.how == "same" else "nearly stands in"
+        yield f"  leaked: {leak.prompt_id} {how} row {leak.row} of the training data (`{leak.column}`)"
+    rest = len(found.leaked) - SHOWN_LEAKS
+    if rest > 0:
+        yield f"  and {rest} more leaked goldens in promotion.json"

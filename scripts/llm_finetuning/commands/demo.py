@@ -156,6 +156,7 @@ def _training_facts(walked: "Walked", run_dir: Path) -> dict[str, Any]:
         "test": found.test,
         "p_value": found.p_value,
         "verdict": found.verdict,
+        "promotion": {"verdict": walked.promotion.verdict, "reason": walked.promotion.reason},
         "minutes": walked.minutes,
     }
 
@@ -188,6 +189,8 @@ def _training_table(walked: "Walked") -> list[str]:
         *(f"  {name:<14}{share:.3f}" for name, share in shares.items()),
         f"  GRPO against SFT, row by row: {_signed(gap)}",
         f"  {found.test} test: p = {found.p_value:.2g}; {found.verdict.replace('-', ' ')}",
+        f"  promotion: {walked.promotion.verdict}: {walked.promotion.reason}",
+        f"    -> {walked.promotion.next_action}",
         f"  minutes of this call: {minutes}",
     ]
 

@@ -65,7 +65,7 @@ def command(
     disk before the next sample appears. The CSV of --import has the columns sample_id and verdict, and may have note
     and reader. Labels are a person's: an agent does not run this for you.
     """
-    from llm_finetuning import artifact
+    from llm_finetuning import artifact, brief, judging
 
     if import_file:
         facts = import_labels(run_dir, import_file, reader)
@@ -76,7 +76,7 @@ def command(
     lines = [
         f"{facts['added']} labels added, {facts['judged']} of {facts['samples']} samples judged",
         f"wrote: {facts['wrote']}",
-        f"next: {artifact.shell_line('gate', run_dir)}",
+        f"next: {judging.awaited(brief.load(run_dir)) or artifact.shell_line('gate', run_dir)}",
     ]
     console.finish(lines, facts, as_json=as_json)
     return 0

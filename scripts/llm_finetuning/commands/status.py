@@ -39,12 +39,16 @@ def run(run_dir: Path) -> dict[str, Any]:
         if stage.verb in (*OF_REWARDS, "diagnose") and method not in (None, "grpo"):
             continue
         state, detail = _state(run_dir, stage.writes)
+        if (stage.verb, state) in (("pairs", "missing"), ("calibrate", "none")):  # beside the road
+            continue
         rows.append({"file": stage.writes, "state": state, "detail": detail})
         if next_command is None and state not in ("done", "demo") and not _goes_on(stage.verb, state, run_dir):
             # Samples of another brief are set aside, never written over: that is asked for in words.
             options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
             broken_brief = stage.verb == "new" and state != "missing"
             next_command = f"mend {detail}" if broken_brief else artifact.shell_line(stage.verb, run_dir, *options)
+            if stage.verb == "calibrate":  # the labels may be another run's
+                next_command = _awaited_judge(run_dir)
     if training := _training(run_dir):
         rows.append(training)
     return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir, method)}
@@ -75,15 +79,32 @@ def _method(run_dir: Path) -> str | None:
 
 def _goes_on(verb: str, state: str, run_dir: Path) -> bool:
     """Tell whether the road goes on without this verb; what an audit found is the gate's to weigh after sampling."""
-    return verb in ("plan", "preflight", "build", "diagnose", "evaluate") or (
+    if verb in ("score", "probe"):  # a judge that is not measured refuses to
+        return _awaited_judge(run_dir) is not None
+    if verb == "calibrate":
+        return _awaited_judge(run_dir) is None
+    return verb in ("pairs", "plan", "preflight", "build", "diagnose", "evaluate", "compare") or (
         (verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists()
     )
+
+
+def _awaited_judge(run_dir: Path) -> str | None:
+    """Return the command that measures a judge, until which the rewards pay nothing; None where there is none."""
+    from llm_finetuning import brief, judging
+
+    try:
+        loaded = brief.load(run_dir)
+    except Refusal:
+        return None
+    return judging.awaited(loaded) if loaded.brief.method == "grpo" else None
 
 
 def _state(run_dir: Path, file: str) -> tuple[str, str]:
     """Return done, missing, unfinished, stale or broken for one file, with the reason."""
     if file == "eval/NAME.json":
         return _evaluations(run_dir)
+    if file == "judge.jsonl":
+        return _judges(run_dir)
     path = run_dir / file
     if not path.exists():
         return "missing", ""
@@ -156,6 +177,38 @@ def _gate(run_dir: Path) -> tuple[str, str]:
     return "done", f"{report.verdict}{'; overridden' if lineage.is_overridden(report) else ''}"
 
 
+def _judges(run_dir: Path) -> tuple[str, str]:
+    """Return whether the judges of the brief may pay, which their records say; `none` where it names none."""
+    from llm_finetuning import brief
+    from llm_finetuning.judging import entries
+
+    try:
+        loaded = brief.load(run_dir)
+    except Refusal:
+        return "none", ""
+    from llm_finetuning.rewards.judges.calibration import MEND
+
+    named = entries.entries(loaded)
+    faults = [f"{entry.name}: {fault}" for entry in named if (fault := entries.fault(loaded, entry)) is not None]
+    if not named:
+        return "none", ""
+    faults = [words.removesuffix(f": {MEND}") for words in faults]
+    state = "done" if not faults else "unfinished" if (run_dir / "judge.jsonl").exists() else "missing"
+    return state, "; ".join(faults) or f"{', '.join(entry.name for entry in named)} may pay"
+
+
+def _pairs(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import artifact, brief
+    from llm_finetuning.commands import pairs
+    from llm_finetuning.stages.pairs import PairsReport
+
+    loaded = brief.load(run_dir)
+    report = artifact.read_json(run_dir / "pairs.json", PairsReport)
+    artifact.check_parents(report.path, report.header, pairs.parents_of(loaded))
+    sets = report.records[0].sets
+    return "done", ", ".join(f"{one.method} {one.records} in {Path(one.file).name}" for one in sets)
+
+
 def _env_report(run_dir: Path) -> tuple[str, str]:
     from llm_finetuning import artifact, brief
     from llm_finetuning.commands import preflight
@@ -182,8 +235,16 @@ def _diagnosis(run_dir: Path) -> tuple[str, str]:
     return "done", f"{found.verdict.replace('_', ' ')}: {found.text}"
 
 
+def _promotion(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import brief
+    from llm_finetuning.commands import compare
+
+    found = compare.current(brief.load(run_dir))
+    return "done", f"{found.candidate} against {found.base}: {found.verdict}; {found.reason}"
+
+
 def _evaluations(run_dir: Path) -> tuple[str, str]:
-    """Return each evaluation with its pass@1, and those that a kill left unfinished."""
+    """Return each evaluation with its pass@1, beside it the drift suite's, and those that a kill left unfinished."""
     from llm_finetuning import artifact, pipeline
     from llm_finetuning.types import Evaluation
 
@@ -197,7 +258,18 @@ def _evaluations(run_dir: Path) -> tuple[str, str]:
         records = [artifact.read_json(path, Evaluation).records[0] for path in done]
     except Refusal as refusal:
         return "broken", refusal.lines[0]
-    words = [f"{found.name} {found.passes['1'].value:.3f}" for found in records]
+    shares = {path.stem: f"{found.passes['1'].value:.3f}" for path, found in zip(done, records, strict=True)}
+    names = dict.fromkeys(name.removesuffix(pipeline.DRIFT) for name in shares)
+    words = [
+        " ".join(
+            [
+                name,
+                *([shares[name]] if name in shares else []),
+                *([f"(drift {shares[name + pipeline.DRIFT]})"] if name + pipeline.DRIFT in shares else []),
+            ]
+        )
+        for name in names
+    ]
     words += [f"{name} unfinished" for name in left]
     return ("unfinished" if left else "done"), f"pass@1: {', '.join(words)}"
 
@@ -218,10 +290,12 @@ _CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
     "probe.json": _probe,
     "labels.jsonl": _labels,
     "gate.json": _gate,
+    "pairs.json": _pairs,
     "plan.json": _plan,
     "env-report.json": _env_report,
     "train/build.json": _build,
     "diagnosis.json": _diagnosis,
+    "promotion.json": _promotion,
 }
 
 
@@ -256,6 +330,10 @@ def _after_preflight(run_dir: Path) -> str:
     ended = training.outcome()
     if ended and ended["state"] == "finished" and _method(run_dir) == "grpo" and _diagnose_first(run_dir):
         return artifact.shell_line("diagnose", run_dir)
+    if ended and ended["state"] == "finished" and _state(run_dir, "promotion.json")[0] == "done":
+        from llm_finetuning.types import Promotion
+
+        return artifact.read_json(run_dir / "promotion.json", Promotion).records[0].next_action
     return after(run_dir, ended) if ended else artifact.shell_line("train", run_dir)
 
 

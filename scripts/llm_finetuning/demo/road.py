@@ -20,7 +20,7 @@ from llm_finetuning.errors import MachineryFailure
 
 if TYPE_CHECKING:
     from llm_finetuning.training_run import TrainingRun
-    from llm_finetuning.types import Comparison, Evaluation, GateReport
+    from llm_finetuning.types import Comparison, Evaluation, GateReport, Promotion
 
 NAME = "two-digit-addition-demo"
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates" / "demo"
@@ -63,8 +63,13 @@ class Walked:
 
     gates: "tuple[GateReport, GateReport]"  # of the base model, and of the model after SFT
     before_sft: "Evaluation"
-    comparison: "Comparison"  # after SFT, and after GRPO
+    promotion: "Promotion"  # of the model after GRPO, against the one after SFT
     minutes: dict[str, float]
+
+    @property
+    def comparison(self) -> "Comparison":
+        """Both on the held-out sums."""
+        return self.promotion.goldens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +105,7 @@ class Road:
         return Walked(
             gates=(never, opened),
             before_sft=before_sft,
-            comparison=self.compare(AFTER),
+            promotion=self.compare(AFTER),
             minutes=self.clock.minutes,
         )
 
@@ -169,17 +174,18 @@ class Road:
                 model=model,
                 checkpoint=checkpoint,
                 name=name,
+                suite="goldens",
                 samples=self.sizes.samples,
                 python=self.python,
-            )
+            ).goldens
         console.note(f"held-out pass@1 of {name}: {found.passes['1'].value:.3f}")
         return found
 
-    def compare(self, name: str) -> "Comparison":
-        """Compare an evaluation with the model that GRPO starts from."""
+    def compare(self, name: str) -> "Promotion":
+        """Say whether what was evaluated may take the place of the model that GRPO starts from."""
         from llm_finetuning.commands import compare
 
-        found: Comparison = compare.run(self.trained, "base", name)
+        found: Promotion = compare.run(self.trained, "base", name)
         return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_finetuning import artifact, brief, console, labelling, lineage
+from llm_finetuning import artifact, brief, console, judging, labelling, lineage
 from llm_finetuning.errors import Refusal
 from llm_finetuning.stages.gate import text_of
 from llm_finetuning.types import Label, Reading, Sample, Score, Verdict
@@ -49,7 +49,7 @@ class Desk:
             "run": self.name,
             "reader": self.reader,
             "items": items,
-            "command": artifact.shell_line("gate", self.run_dir),
+            "command": judging.awaited(self._loaded) or artifact.shell_line("gate", self.run_dir),
         }
 
     def item(self, place: int) -> dict[str, Any]:

@@ -6,9 +6,6 @@ No script, nothing from another address; texts of a model are escaped and their 
 import json
 from typing import Any
 
-from markupsafe import Markup
-
-from llm_finetuning import console
 from llm_finetuning.diagnosis.log import RunLog
 from llm_finetuning.diagnosis.record import Diagnosis, DiagnosisFinding
 from llm_finetuning.web import rendering
@@ -32,8 +29,8 @@ def render(log: RunLog, diagnosis: Diagnosis) -> str:
     environment = rendering.environment()
     environment.filters["words"] = lambda code: _NAMES.get(code, code.replace("_", " "))
     environment.filters["number"] = lambda value: f"{value:.3g}"
-    environment.filters["sentence"] = _sentence
-    environment.filters["coded"] = _coded
+    environment.filters["sentence"] = rendering.sentence
+    environment.filters["coded"] = rendering.coded
     with np.errstate(all="ignore"):  # medians of numbers near the largest one are infinite, and left out
         drawn = pictures(log, diagnosis)
     return environment.get_template("diagnosis.html").render(
@@ -51,18 +48,6 @@ def render(log: RunLog, diagnosis: Diagnosis) -> str:
         unknown=[item for item in diagnosis.excluded if item.state == "unknown"],
         pictures=drawn,
     )
-
-
-def _sentence(text: str) -> Markup:
-    """Return a text of ours that begins a line; the name of an option stays as it is."""
-    begins = text.split(" ", 1)[0]
-    return _coded(text if "_" in begins or "=" in begins else text[:1].upper() + text[1:])
-
-
-def _coded(text: str) -> Markup:
-    """Return a text of ours as markup: what stands in back-quotes is code."""
-    parts = console.visible(text).split("`")
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _settings(options: dict[str, Any]) -> list[tuple[str, str]]:

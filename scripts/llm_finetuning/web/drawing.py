@@ -1,7 +1,7 @@
 """Small pictures as inline SVG: columns, a heat map, shares with intervals, bars, curves with marked stretches.
 
 Every picture is one element with a title and a description, so that a screen reader says what it shows; colours come
-from the page's style sheet. All texts are escaped.
+from the page's style sheet. All texts are escaped, and their control characters are shown.
 """
 
 import itertools
@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from llm_finetuning import console
 from llm_finetuning.types import Estimate
 
 _WIDTH, _HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 44
 _INNER_WIDTH, _INNER_HEIGHT = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+_ROW = 32  # height of a shift with its label
+_LABEL_LENGTH = 34  # characters of a shift's label that fit beside its numbers
 _LABELS = 9  # along one axis at most
 _LABEL_WIDTH = 80  # of a curve's label, about
 _NARROWEST = 2  # of a marked stretch
@@ -154,6 +157,43 @@ def bars(shares: Sequence[tuple[str, float]], **words: str) -> Markup:
     return _picture(parts, words["title"], words["about"], words["x_label"], words["y_label"])
 
 
+def shifts(rows: Sequence[tuple[str, Estimate, str]], *, budget: float | None = None, **words: str) -> Markup:
+    """Return differences with their intervals, one below the other, around a line at 0; a row is (label, shift, kind).
+
+    `budget` is the largest fall that is accepted: another line, at its place below 0.
+    """
+    marks = [0.0] if budget is None else [0.0, -budget]
+    low, high = bounds([*marks, *(end for _, gap, _ in rows for end in (gap.low, gap.high))])
+    inner = _ROW * len(rows)
+
+    def place(value: float) -> float:
+        return _LEFT + (value - low) / (high - low) * _INNER_WIDTH
+
+    parts = [
+        Markup('<line class="{}" x1="{x:.1f}" x2="{x:.1f}" y1="{}" y2="{}"/>').format(
+            "budget" if mark else "axis", _TOP, _TOP + inner, x=place(mark)
+        )
+        for mark in marks
+    ]
+    for number, (label, gap, kind) in enumerate(rows):
+        y = _TOP + number * _ROW
+        parts += [
+            _text(_LEFT, y + 11, f"{_cut(label)}: {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})", "value start"),
+            Markup('<line class="whisker {}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>').format(
+                kind, place(gap.low), place(gap.high), y + 21, y + 21
+            ),
+            Markup('<circle class="{}" cx="{:.1f}" cy="{}" r="5"/>').format(kind, place(gap.value), y + 21),
+        ]
+    for end, kind in ((low, "tick start"), (0.0, "tick"), (high, "tick end")):
+        if kind == "tick" or end:
+            parts.append(_text(place(end), _TOP + inner + 14, f"{end:+.3g}" if end else "0", kind))
+    return _picture(parts, words["title"], words["about"], words["x_label"], "", height=_TOP + inner + _BOTTOM)
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _LABEL_LENGTH else label[: _LABEL_LENGTH - 3] + "..."
+
+
 def curves(
     found: Sequence[Curve],
     *,
@@ -242,7 +282,9 @@ def bounds(values: Iterable[float]) -> tuple[float, float]:
     return float(f"{math.floor(low / step + 1e-9) * step:.6g}"), float(f"{math.ceil(high / step - 1e-9) * step:.6g}")
 
 
-def _picture(parts: Sequence[Markup], title: str, about: str, x_label: str, y_label: str) -> Markup:
+def _picture(
+    parts: Sequence[Markup], title: str, about: str, x_label: str, y_label: str, *, height: int = _HEIGHT
+) -> Markup:
     number = next(_ids)
     middle = _TOP + _INNER_HEIGHT / 2
     return Markup(
@@ -250,12 +292,12 @@ def _picture(parts: Sequence[Markup], title: str, about: str, x_label: str, y_la
         '<title id="t{number}">{title}</title><desc id="d{number}">{about}</desc>{parts}{x}{y}</svg>'
     ).format(
         width=_WIDTH,
-        height=_HEIGHT,
+        height=height,
         number=number,
-        title=title,
-        about=about,
+        title=console.visible(title),
+        about=console.visible(about),
         parts=Markup("").join(parts),
-        x=_text(_LEFT + _INNER_WIDTH / 2, _HEIGHT - 8, x_label, "label"),
+        x=_text(_LEFT + _INNER_WIDTH / 2, height - 8, x_label, "label"),
         y=Markup('<text class="label" transform="translate(11 {:.0f}) rotate(-90)">{}</text>').format(middle, y_label)
         if y_label
         else "",
@@ -283,4 +325,4 @@ def _grid(top: float, *, percent: bool, bottom: float = 0.0) -> Markup:
 
 
 def _text(x: float, y: float, words: str, kind: str) -> Markup:
-    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>').format(kind, x, y, words)
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>').format(kind, x, y, console.visible(words))

@@ -26,3 +26,15 @@ def environment() -> Environment:
 def _visible(value: Any) -> Any:
     """Show control characters of every text that is put into the page; what is markup already passes."""
     return console.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def sentence(text: str) -> Markup:
+    """Return a text of ours that begins a line; the name of an option stays as it is."""
+    begins = text.split(" ", 1)[0]
+    return coded(text if "_" in begins or "=" in begins else text[:1].upper() + text[1:])
+
+
+def coded(text: str) -> Markup:
+    """Return a text of ours as markup: what stands in back-quotes is code."""
+    parts = console.visible(text).split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))

@@ -1,0 +1,128 @@
+"""Is the candidate better on the goldens that decide, and are they enough to say so?"""
+
+import math
+from collections.abc import Iterator
+
+from llm_finetuning.comparing.evidence import Evidence, gap_words, shift_words
+from llm_finetuning.types import Finding
+
+
+def findings(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what success on the goldens says.
+
+    `worse` rejects: interval and test agree that success falls. `improved` speaks for the candidate. Between them
+    nothing is shown either way, which is no answer: `no-difference`. A gain that is shown but smaller than the wanted
+    one is still a gain and promotes, with a warning: the candidate is better than what is used today, and whether so
+    little is worth a change is a person's to say.
+    """
+    found = evidence.deciding
+    success = found.success
+    gap = success.difference
+    if not gap.n:
+        yield Finding(
+            code="not-graded",
+            weight="insufficient",
+            text="no golden was graded for both models",
+            next_action="mend the graders until they grade the goldens' completions, then evaluate both again",
+        )
+        return
+    if found.verdict == "worse":
+        yield Finding(
+            code="worse",
+            weight="blocks",
+            text=f"success on {gap.n} goldens falls from {shift_words(success)}; {_test(evidence)}",
+            next_action=f"keep `{found.base}`; read the {found.lost} items that `{found.candidate}` lost in "
+            "promotion-report.html, and train on what they have in common",
+            estimate=gap,
+        )
+    elif found.verdict == "improved":
+        yield Finding(
+            code="improved",
+            weight="fine",
+            text=f"success on {gap.n} goldens rises from {shift_words(success)}; {_test(evidence)}",
+            next_action=None,
+            estimate=gap,
+        )
+        yield from _small(evidence)
+    else:
+        text, mend = _undecided(evidence)
+        yield Finding(
+            code="no-difference",
+            weight="insufficient",
+            text=f"no difference is shown on {gap.n} goldens: success from {shift_words(success)}; "
+            f"{_test(evidence)}{text}",
+            next_action=mend,
+            estimate=gap,
+        )
+    yield from _enough(evidence)
+
+
+def _test(evidence: Evidence) -> str:
+    found = evidence.deciding
+    return f"{found.won} won, {found.lost} lost, {found.test} p = {found.p_value:.2g}"
+
+
+def _small(evidence: Evidence) -> Iterator[Finding]:
+    gap = evidence.deciding.success.difference
+    if gap.value < evidence.wanted.gain:
+        yield Finding(
+            code="gain-small",
+            weight="warns",
+            text=f"the gain is smaller than the {evidence.wanted.gain:g} that the brief wants: {gap_words(gap)}",
+            next_action="decide whether so small a gain is worth the change",
+            estimate=gap,
+        )
+
+
+def _undecided(evidence: Evidence) -> tuple[str, str]:
+    """Return what more is to be said where nothing is shown, and the one thing to do about it."""
+    found, wanted = evidence.deciding, evidence.wanted.gain
+    gap = found.success.difference
+    if found.success.base + wanted > 1:
+        return (
+            f"; `{found.base}` leaves no room for a gain of {wanted:g}",
+            f"take harder goldens: `{found.base}` solves {found.success.base:.0%} of these",
+        )
+    if gap.high < wanted:
+        return (
+            f"; a gain of {wanted:g} is ruled out",
+            f"train longer or on other data: more goldens will not show a gain of {wanted:g}, which these rule out",
+        )
+    needed = evidence.items_needed
+    words = f"; so many show {found.smallest_shown:.3f} in four of five tries"
+    if needed is not None and needed > gap.n:
+        return (
+            words,
+            f"evaluate both on about {needed} goldens: so many show a gain of {wanted:g} in four of five tries",
+        )
+    return (
+        words,
+        "evaluate both with more `--samples` an item: the difference is at the edge of what these goldens show",
+    )
+
+
+def _enough(evidence: Evidence) -> Iterator[Finding]:
+    """Yield why a gain on so few items, or on those that could be graded, is not enough to promote.
+
+    Below 1 / gain items a single one moves pass@1 by more than the gain that is wanted. Items that were not graded for
+    both are taken at their worst: if all of them spoke against the candidate, would there still be a gain?
+    """
+    found = evidence.deciding
+    n = found.success.difference.n
+    least = math.ceil(1 / evidence.wanted.gain - 1e-9)
+    if n < least:
+        yield Finding(
+            code="too-few-items",
+            weight="insufficient",
+            text=f"{n} goldens decide: one of them moves pass@1 by {1 / n:.3f}, more than the wanted gain of "
+            f"{evidence.wanted.gain:g}",
+            next_action=f"add goldens: about {max(least, evidence.items_needed or 0)} to show that gain",
+        )
+    unknown = evidence.items - n
+    if found.verdict == "improved" and unknown and found.success.difference.value * n <= unknown:
+        yield Finding(
+            code="ungraded-items",
+            weight="insufficient",
+            text=f"{unknown} of {evidence.items} goldens were not graded for both, which could undo the gain",
+            next_action="mend the graders until they grade these goldens, then evaluate both again",
+        )

@@ -1,0 +1,290 @@
+"""Two models' evaluations as their files have them: read, held against each other, and judged."""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from llm_finetuning import artifact, checkpoints, dataset, golden_leaks, lineage, pipeline
+from llm_finetuning.brief import FILE_NAME, LoadedBrief
+from llm_finetuning.errors import Refusal
+from llm_finetuning.recipes import variants
+from llm_finetuning.stages import promote as stage
+from llm_finetuning.types import Arena, Evaluation, Promotion, Row, Sample
+
+MAY_DIFFER = ("model", "seed", "engine")
+"""Parents of an evaluation that two of one comparison need not share; the completions are never the same."""
+
+JUDGE = "rubric_judge"
+
+Found = artifact.Artifact[Evaluation]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Side:
+    """One model: its evaluation on the goldens, and on the drift suite where that was measured."""
+
+    goldens: Found
+    drift: Found | None
+
+    @property
+    def name(self) -> str:
+        """What its evaluation is called."""
+        return self.goldens.records[0].name
+
+
+@dataclasses.dataclass(frozen=True)
+class Contest:
+    """A base and a candidate that can be compared."""
+
+    loaded: LoadedBrief
+    base: Side
+    candidate: Side
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both, the base first."""
+        return self.base, self.candidate
+
+    @cached_property
+    def transcripts(self) -> tuple[dict[str, list[Sample]], dict[str, list[Sample]]]:
+        """The goldens' completions of both by item; none where they were thrown away, or are not what was graded."""
+        return _transcripts(self.base.goldens), _transcripts(self.candidate.goldens)
+
+    def judged(self, *, python: str | None = None, arena: bool = False) -> Promotion:
+        """Return the promotion; with `arena` a calibrated judge is asked as well."""
+        base, candidate = (side.goldens.records[0] for side in self.sides)
+        goldens, changed, notes = self._goldens(python)
+        leaks = golden_leaks.search(self.loaded, goldens, python=python) if goldens else self._unknown_goldens()
+        fought = self._arena({leak.prompt_id for leak in leaks.found}) if arena else None
+        wanted, training = self.loaded.brief.evaluation, variants.training_of(self.loaded.brief)
+        parents = [side.goldens.header.parents for side in self.sides]
+        return stage.promote(
+            base,
+            candidate,
+            suites=self._suites(),
+            leaks=leaks,
+            wanted=stage.Wanted(gain=wanted.gain, drift=wanted.drift),
+            training=stage.Training(
+                method=self.loaded.brief.method,
+                lora=training.get("adapter", "none") != "none",
+                beta=float(training.get("beta") or 0.0),
+            ),
+            setting=stage.Setting(
+                same_model="model" in parents[0] and parents[0]["model"] == parents[1].get("model"),
+                engines_differ=parents[0].get("engine") != parents[1].get("engine"),
+                goldens_changed=changed,
+                notes=[*notes, *_corrected(base, candidate)],
+            ),
+            arena=fought,
+        )
+
+    def _suites(self) -> stage.Suites:
+        measured = [None if side.drift is None else side.drift.records[0] for side in self.sides]
+        missing = [
+            drift_command(self.loaded, side.goldens.records[0])
+            for side, found in zip(self.sides, measured, strict=True)
+            if found is None
+        ]
+        return stage.Suites(base=measured[0], candidate=measured[1], missing=missing)
+
+    def _goldens(self, python: str | None) -> tuple[dict[str, Any], bool, list[str]]:
+        """Return the prompts that were evaluated by id, whether the file has others today, and what to say of that.
+
+        From the kept completions, else from the file as long as it is the one that was evaluated.
+        """
+        kept = {name: samples[0].prompt for found in self.transcripts for name, samples in found.items() if samples}
+        wanted = {item.prompt_id for item in self.base.goldens.records[0].items}
+        known = {name: prompt for name, prompt in kept.items() if name in wanted}
+        today = self._rows_of_today(python)
+        if today is None:
+            return known, False, ["the held-out rows cannot be read any more: whether they changed is not known"]
+        from llm_finetuning.evaluating.completions import fingerprint
+
+        changed = fingerprint(today) != self.base.goldens.records[0].fingerprint
+        if len(known) < len(wanted) and not changed:
+            known = {row.prompt_id: row.prompt for row in today}
+        return (known if len(known) == len(wanted) else {}), changed, []
+
+    def _rows_of_today(self, python: str | None) -> list[Row] | None:
+        if self.loaded.brief.dataset.evaluation is None:
+            return None
+        try:
+            return golden_leaks.rows_of(lineage.held_out(self.loaded), python)
+        except Refusal:
+            return None
+
+    def _unknown_goldens(self) -> stage.Leakage:
+        again = artifact.shell_line("evaluate", self.loaded.run_dir, "--name", f"{self.base.name}-2")
+        return stage.Leakage(
+            unread="the goldens' prompts are neither in the kept completions nor in the held-out rows of today",
+            mend=f"evaluate both on the goldens of today, under new names: `{again}`",
+        )
+
+    def _arena(self, leaked: set[str]) -> Arena:
+        """Ask the brief's judge about the first completion of each golden that did not leak."""
+        from llm_finetuning.rewards.judges import arena
+
+        brief = self.loaded.brief
+        entries = [entry for entry in (*brief.evaluation.graders, *brief.rewards) if entry.use == JUDGE]
+        place = self.loaded.run_dir / FILE_NAME
+        if not entries:
+            raise Refusal(f"{place}: --arena asks a `{JUDGE}` of `evaluation.graders` or `rewards`; name one")
+        before, after = self.transcripts
+        pairs = [
+            arena.Pair(
+                prompt=before[name][0].prompt,
+                columns=before[name][0].columns,
+                base=before[name][0].completion,
+                candidate=after[name][0].completion,
+            )
+            for name in before
+            if name in after and name not in leaked
+        ]
+        if not pairs:
+            raise Refusal(f"{place}: --arena reads the kept completions of both; evaluate both again to have them")
+        return arena.fight(self.loaded, entries[0], pairs)
+
+
+def contest_of(loaded: LoadedBrief, base: str, candidate: str) -> Contest:
+    """Return two evaluations with their drift suites; refuses two that cannot be compared."""
+    before, after = _side(loaded, base), _side(loaded, candidate)
+    if before.goldens.path.resolve() == after.goldens.path.resolve():
+        raise Refusal(f"{before.goldens.path}: compared with itself; name two evaluations")
+    _check_comparable(before.goldens, after.goldens)
+    if before.drift is not None and after.drift is not None:
+        _check_comparable(before.drift, after.drift)
+    return Contest(loaded, before, after)
+
+
+def parents_of(loaded: LoadedBrief, base: str, candidate: str) -> dict[str, str]:
+    """Return what `promotion.json` depends on: both models' evaluations, the data, and what the brief wants."""
+    found: dict[str, str] = {}
+    for name in (base, candidate):
+        for path in (path_of(loaded.run_dir, name), _drift_path(path_of(loaded.run_dir, name))):
+            found[_shown(loaded, path)] = artifact.digest_file(path) if path.exists() else "absent"
+    for source in (loaded, lineage.held_out(loaded) if loaded.brief.dataset.evaluation is not None else loaded):
+        found.update(_data_digest(source))
+    return {**found, **lineage.brief_part(loaded, "evaluation")}
+
+
+def path_of(run_dir: Path, name: str) -> Path:
+    """Return the file of an evaluation that is named as in eval/, or by its path."""
+    if "/" in name or name.endswith(".json"):
+        return Path(name).expanduser().resolve()
+    return run_dir / pipeline.evaluation_file(name, "goldens")
+
+
+def drift_command(loaded: LoadedBrief, found: Evaluation) -> str:
+    """Return the command that measures the drift suite of the model of an evaluation."""
+    options = ["--suite", "drift"]
+    own = checkpoints.base_model(loaded)
+    named = checkpoints.BASE
+    if found.model == str(loaded.run_dir / checkpoints.FINAL):
+        options += ["--checkpoint", "final"]
+        named = "final"
+    elif Path(found.model).parent == loaded.run_dir / checkpoints.FOLDER:
+        options += ["--checkpoint", Path(found.model).name.rpartition("-")[2]]
+        named = Path(found.model).name
+    elif found.model != own.shown:
+        options += ["--model", found.model]
+        named = ""
+    if found.name != named:
+        options += ["--name", found.name]
+    return artifact.shell_line("evaluate", loaded.run_dir, *options)
+
+
+def _data_digest(loaded: LoadedBrief) -> dict[str, str]:
+    """Return the digest of a data set that may be gone: a run is judged long after it was trained."""
+    if dataset.is_file(loaded) and not loaded.resolve(loaded.brief.dataset.path).exists():
+        return {loaded.brief.dataset.path: "absent"}
+    return lineage.dataset_digest(loaded)
+
+
+def _shown(loaded: LoadedBrief, path: Path) -> str:
+    folder = loaded.run_dir.resolve()
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+
+
+def evaluation_of(run_dir: Path, name: str) -> Found:
+    """Return an evaluation of a run; refuses one that is not there with those that are."""
+    path = path_of(run_dir, name)
+    if not path.is_file():
+        there = sorted(one.stem for one in (run_dir / "eval").glob("*.json") if not one.stem.endswith(pipeline.DRIFT))
+        make = artifact.shell_line("evaluate", run_dir)
+        raise Refusal(f"{path}: no such evaluation; {'there are ' + ', '.join(there) if there else 'make it: ' + make}")
+    return artifact.read_json(path, Evaluation)
+
+
+def _side(loaded: LoadedBrief, name: str) -> Side:
+    goldens = evaluation_of(loaded.run_dir, name)
+    path = goldens.path
+    if goldens.records[0].suite != "goldens":
+        raise Refusal(
+            f"{path}: is of the drift suite; name the evaluation of the goldens, its drift is found beside it"
+        )
+    beside = _drift_path(path)
+    drift = artifact.read_json(beside, Evaluation) if beside.exists() else None
+    if drift is not None and drift.header.parents.get("model") != goldens.header.parents.get("model"):
+        raise Refusal(
+            f"{beside}: is of another model ({drift.records[0].model}) than {path.name} "
+            f"({goldens.records[0].model}); measure the drift suite again: "
+            f"`{drift_command(loaded, goldens.records[0])}` after moving that file away"
+        )
+    return Side(goldens, drift)
+
+
+def _drift_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}{pipeline.DRIFT}.json")
+
+
+def _own_parents(found: Found) -> dict[str, str]:
+    return {
+        name: digest
+        for name, digest in found.header.parents.items()
+        if name not in MAY_DIFFER and not name.endswith(pipeline.TRANSCRIPTS)
+    }
+
+
+def _check_comparable(before: Found, after: Found) -> None:
+    from llm_finetuning.commands import evaluate
+
+    changed = artifact.changed_parents(_own_parents(before), _own_parents(after))
+    ids = [{item.prompt_id for item in found.records[0].items} for found in (before, after)]
+    if not changed and ids[0] == ids[1]:
+        return
+    parts = _settings_words(before, after) if "sampling settings" in changed else ""
+    raise Refusal(
+        f"{after.path}: differs in {changed or 'the rows'}{parts} from {before.path}; evaluate one of the two again "
+        f"as the other was, under another --name{evaluate.scored_anew(changed, before.path)}"
+    )
+
+
+def _settings_words(before: Found, after: Found) -> str:
+    known = [found.header.settings for found in (before, after)]
+    words = [
+        f"{key} {known[1].get(key)} for {known[0].get(key)}"
+        for key in known[0]
+        if known[0].get(key) != known[1].get(key)
+    ]
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _transcripts(found: Found) -> dict[str, list[Sample]]:
+    path = found.path.with_name(f"{found.path.stem}{pipeline.TRANSCRIPTS}")
+    if not path.exists() or artifact.digest_file(path) != found.header.parents.get(path.name):
+        return {}
+    by_item: dict[str, list[Sample]] = {}
+    for sample in artifact.read_lines(path, Sample, without=["completion_ids"]).records:
+        by_item.setdefault(sample.prompt_id, []).append(sample)
+    return {name: sorted(samples, key=lambda sample: sample.index) for name, samples in by_item.items()}
+
+
+def _corrected(base: Evaluation, candidate: Evaluation) -> Sequence[str]:
+    """Say what a judge's verdicts are worth where one graded; the comparison itself takes them as they are."""
+    found = [one.corrected for one in (base, candidate)]
+    if found[0] is None or found[1] is None:
+        return []
+    words = [f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})" for one in found if one is not None]
+    return [f"a judge graded; corrected for its errors pass@1 is {words[0]} and {words[1]}"]
