@@ -1,5 +1,6 @@
 """The calibration record: its numbers follow from its counts, and without a good one of its own no judge is built."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from llm_finetuning.rewards.judges.calibration import (
     attack_lift,
     rates_of,
 )
-from llm_finetuning.rewards.rubric_judge import RubricJudge
+from llm_finetuning.rewards.rubric_judge import RubricJudge, UnmeasuredJudge
 from runs import write_run, write_samples
 
 
@@ -86,7 +87,7 @@ def test_a_record_of_another_or_a_bad_judge_is_refused(tmp_path: Path, measured:
 
     assert line.startswith(f"calibration: {tmp_path / 'calibration.json'}: ")
     assert words in line
-    assert "labels by people; see references/rubric-judge.md" in line
+    assert "`finetune calibrate RUN`, against labels by people; see references/rubric-judge.md" in line
 
 
 def test_every_fault_is_named_at_once(tmp_path: Path) -> None:
@@ -196,6 +197,18 @@ OPTIONS: list[tuple[str, Any, str]] = [
 def test_a_wrong_option_is_refused(tmp_path: Path, option: str, value: Any, words: str) -> None:
     """The line names the option and what it may be."""
     assert words in refusal(tmp_path, **{option: value})
+
+
+def test_a_judge_that_is_only_looked_at_pays_nothing(tmp_path: Path) -> None:
+    """It is built without a record, says why it may not pay, and raises where somebody wants it to."""
+    given = files(tmp_path, Measured(rubric="Another."))
+    judge = UnmeasuredJudge(url="http://127.0.0.1:1/v1", model=MODEL, **given)
+    assert "another rubric" in str(judge.fault())
+    with pytest.raises(TypeError, match="pays nothing"):
+        asyncio.run(judge(prompts=["p"], completions=["c"]))
+
+    files(tmp_path)
+    assert UnmeasuredJudge(url="http://127.0.0.1:1/v1", model=MODEL, **given).fault() is None
 
 
 def test_a_rubric_of_nothing_is_refused(tmp_path: Path) -> None:

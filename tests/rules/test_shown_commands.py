@@ -22,6 +22,9 @@ from test_texts import PARTS, completed, shown_commands
 
 import evaluations
 import finished_runs
+import judged_runs
+import runs
+from engines.endpoint_stub import StubServer
 from llm_finetuning.training_run import TrainingRun
 
 Finetune = Callable[..., tuple[int, str, str]]
@@ -72,8 +75,12 @@ EXECUTED: dict[str, Case] = {
     "finetune score RUN": Case("drawn", 0, "weighted sum over 75 samples"),
     "finetune probe RUN": Case("read", 0, "probe: held"),
     "finetune review RUN": Case("drawn", 0, "0 labels added, 0 of 75 samples judged"),
+    "finetune calibrate RUN": Case("judged", 0, "sealed"),
+    "finetune calibrate RUN --open-test": Case("judged", 0, "the judge may pay"),
+    "finetune calibrate RUN --new-test": Case("tested", 3, "of prompts that no judge was tested on"),
     "finetune gate RUN": Case("read", 0, "gate: open"),
     "finetune gate RUN --json": Case("read", 0, '"verdict": "open"'),
+    "finetune pairs RUN --method dpo --out pairs.jsonl": Case("read", 0, "dpo: 15 pairs"),
     "finetune plan RUN": Case("read", 0, "plan: fits"),
     "finetune plan RUN --available 60": Case("read", 0, "of 60.0 on cpu"),
     "finetune preflight RUN": Case("read", 0, "preflight: ready"),
@@ -83,20 +90,25 @@ EXECUTED: dict[str, Case] = {
     "finetune watch RUN --once": Case("trained", 0, "step 60 of 60, ended: finished"),
     "finetune diagnose RUN": Case("trained", 0, "verdict: healthy"),
     "finetune diagnose PATH": Case("trained", 0, "verdict: healthy"),
+    "finetune new NEXT --from RUN": Case("drawn", 0, "wrote: "),
     "finetune new NEXT --from RUN --apply": Case("trained", 1, "keep plain GRPO"),
     "finetune evaluate RUN": Case("drawn", 0, "base: "),
     "finetune evaluate RUN --greedy": Case("greedy", 0, "20 held-out rows, greedy"),
     "finetune evaluate RUN --checkpoint final": Case("trained", 0, "final: "),
     "finetune evaluate RUN --checkpoint last": Case("trained", 0, "checkpoint-60: "),
     "finetune evaluate RUN --checkpoint final --greedy": Case("greedy", 0, "final: "),
-    "finetune compare RUN base final": Case("trained", 0, "verdict: improved"),
-    "finetune compare RUN base checkpoint-N": Case("trained", 0, "verdict: improved"),
+    "finetune compare RUN base final": Case("trained", 0, "promotion: promoted"),
+    "finetune compare RUN base checkpoint-N": Case("trained", 0, "promotion: promoted"),
+    "finetune evaluate RUN --results LOG --metric match --name theirs": Case("read", 0, "theirs: "),
+    "finetune export RUN base log.json": Case("trained", 0, "wrote: "),
     "finetune status RUN": Case("trained", 0, "all steps done"),
     "finetune status RUN --json": Case("trained", 0, '"artifacts"'),
 }
 
 LEFT_OUT = {
     "finetune demo --quick": "fetches and loads a model; .ci/run executes it in a fresh clone",
+    "finetune evaluate RUN --model PATH --name round-1": "loads a trained model; tests/engines/test_pairs_round.py",
+    "finetune compare RUN base round-1": "needs that evaluation; likewise",
 }
 
 ANSWERS = {"teach": "stable-skill", "evaluation": "yes", "base_success": "sometimes", "signal": "checker"}
@@ -168,10 +180,24 @@ def _greedy(folder: Path) -> None:
     evaluations.write_transcripts(folder, "final", lambda *_: True, model=model, greedy=True)
 
 
+def _judged(folder: Path) -> None:
+    """Name a judge in place of the program, whose server is there until the tests end."""
+    shutil.rmtree(folder)
+    judged_runs.write(folder, StubServer(judged_runs.answering(judged_runs.grade)).url)
+    table = runs.write_labels_csv(folder, judged_runs.samples(folder), judged_runs.is_right)
+    finished_runs.call("review", folder, "--import", table, "--reader", "ada")
+
+
+def _tested(folder: Path) -> None:
+    finished_runs.call("calibrate", folder, "--open-test")
+
+
 PLACES: dict[str, tuple[str | None, Callable[[Path], None]]] = {
     "drawn": (None, lambda _: None),
     "read": ("drawn", _read),
     "opened": ("read", _open),
+    "judged": ("drawn", _judged),
+    "tested": ("judged", _tested),
     "trained": ("read", _trained),
     "greedy": ("trained", _greedy),
     "built": ("read", partial(_launched, launch=ENDS)),
@@ -203,6 +229,7 @@ _NAMED = {
     "NEXT": "next",
     "FILE": "answers.json",
     "PATH": "run/train/logs/progress.jsonl",
+    "LOG": str(Path(__file__).parents[1] / "exchange" / "fixtures" / "sums.eval"),
     "checkpoint-N": f"checkpoint-{finished_runs.STEPS}",
 }
 _REST = {"images": "no", "rows": "50-or-more"}

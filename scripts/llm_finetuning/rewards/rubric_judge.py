@@ -9,18 +9,28 @@ import json
 import math
 import secrets
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llm_finetuning.rewards.contract import Judgement, LogExtra, after_reasoning, report, text_of
 from llm_finetuning.rewards.judges import options
-from llm_finetuning.rewards.judges.endpoint import Endpoint
-from llm_finetuning.rewards.judges.prompt import RESPONSE_FORMAT, Material, messages, prompt_digest, text_digest
+from llm_finetuning.rewards.judges.endpoint import Endpoint, Reply
+from llm_finetuning.rewards.judges.prompt import (
+    RESPONSE_FORMAT,
+    Material,
+    Messages,
+    messages,
+    prompt_digest,
+    text_digest,
+)
 from llm_finetuning.rewards.judges.trivia import letters_and_digits, only_openers
 from llm_finetuning.rewards.judges.verdict import read_verdict
 from llm_finetuning.types import Text
+
+if TYPE_CHECKING:
+    from llm_finetuning.rewards.judges.calibration import JudgeSetting
 
 TEMPERATURE = 0.0
 SEED = 0
@@ -29,9 +39,12 @@ WORDS_KEPT = 1000  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class Answer:
+    """What one question to the judge came to."""
+
     judgement: Judgement
-    words: str = ""
+    words: str = ""  # the judge's reasons, or what went wrong
+    may_pass: bool = False  # no verdict, for a trouble of the server that may be over another time
 
 
 class RubricJudge:
@@ -48,6 +61,8 @@ class RubricJudge:
 
     range = (0.0, 1.0)
     file_options = ("rubric_file", "calibration")  # files that belong to what was inspected
+    later_files = ("calibration",)  # of them, those that a verb writes: where one is missing, the words here say so
+    unpaid: ClassVar[type["RubricJudge"]]  # what stands in where a brief is only looked at, and nothing is paid
 
     def __init__(
         self,
@@ -73,14 +88,15 @@ class RubricJudge:
         """
         self.__name__ = "rubric_judge"
         self.abstained: Counter[str] = Counter()  # reason -> completions, since this object was made
+        self.url = options.address(url)
         self._model = options.snapshot(model)
-        self._rubric = options.rubric(rubric_file)
+        self.rubric = options.rubric(rubric_file)
         self._answer_column = options.column(answer_column)
         self._max_tokens = options.whole("max_tokens", max_tokens, 16, 100_000)
         self._least = options.whole("min_characters", min_characters, 1, 10_000)
         self._most = options.whole("max_characters", max_characters, 1, 1_000_000)
         self._endpoint = Endpoint(
-            url=options.address(url),
+            url=self.url,
             model=self._model,
             key=options.api_key(api_key_env),
             concurrency=options.whole("concurrency", concurrency, 1, 256),
@@ -92,21 +108,36 @@ class RubricJudge:
         # The code in the markers: nobody who writes completions knows it, and equal material is asked about equally.
         self._secret = secrets.token_bytes(32)
 
-    def _check_calibration(self, path: str | None) -> None:
+    @property
+    def setting(self) -> "JudgeSetting":
+        """What a record must be of to be this judge's."""
         # pydantic is slow to import, and only those who use a judge need it.
-        from llm_finetuning.rewards.judges.calibration import MEND, JudgeSetting, check, load_record
+        from llm_finetuning.rewards.judges.calibration import JudgeSetting
 
-        if path is None:
-            raise ValueError(f"calibration: not given; a judge pays only with a record: {MEND}")
-        setting = JudgeSetting(
+        return JudgeSetting(
             model=self._model,
-            rubric_sha256=text_digest(self._rubric),
+            rubric_sha256=text_digest(self.rubric),
             prompt_sha256=prompt_digest(with_reference=self._answer_column is not None),
             temperature=TEMPERATURE,
             seed=SEED,
             max_tokens=self._max_tokens,
         )
-        check(load_record(path), setting, path)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What decides a value beside `setting`: a judge with other limits pays others."""
+        return {
+            "answer_column": self._answer_column,
+            "min_characters": self._least,
+            "max_characters": self._most,
+        }
+
+    def _check_calibration(self, path: str | None) -> None:
+        from llm_finetuning.rewards.judges.calibration import MEND, check, load_record
+
+        if path is None:
+            raise ValueError(f"calibration: not given; a judge pays only with a record: {MEND}")
+        check(load_record(path), self.setting, path)
 
     async def __call__(
         self,
@@ -128,19 +159,33 @@ class RubricJudge:
             for prompt, completion, gold in zip(prompts, completions, golds, strict=True)
         ]
         asked = list(dict.fromkeys(item for item in keyed if isinstance(item, Material)))
-        replies = await self._endpoint.ask_all([self._request(material) for material in asked])
-        known: dict[Material, _Answer] = {}
-        for material, reply in zip(asked, replies, strict=True):
-            if reply.choice is None:
-                known[material] = _Answer(Judgement(None, reply.problem or "judge_error"), reply.words)
-            else:
-                verdict = read_verdict(reply.choice)
-                known[material] = _Answer(Judgement(verdict.value, verdict.reason), verdict.words)
-        answers = [known[item] if isinstance(item, Material) else _Answer(item) for item in keyed]
+        known = dict(zip(asked, await self.answers(asked), strict=True))
+        answers = [known[item] if isinstance(item, Material) else Answer(item) for item in keyed]
         self._count(answers, log_metric)
         if log_extra is not None:
             log_extra(self.__name__ + WORDS_SUFFIX, [answer.words[:WORDS_KEPT] for answer in answers])
         return report(log_extra, self.__name__, [answer.judgement for answer in answers])
+
+    async def answers(self, asked: Sequence[Material]) -> list[Answer]:
+        """Ask the judge, and return one answer each, in order; what is the same is asked as often as it is there."""
+        conversations = [messages(self.rubric, material, self.code(astuple(material))) for material in asked]
+        found = []
+        for reply in await self.replies(conversations, RESPONSE_FORMAT):
+            if reply.choice is None:
+                problem = Judgement(None, reply.problem or "judge_error")
+                found.append(Answer(problem, reply.words, reply.may_pass))
+            else:
+                verdict = read_verdict(reply.choice)
+                found.append(Answer(Judgement(verdict.value, verdict.reason), verdict.words))
+        return found
+
+    def material_of(self, prompt: Text, completion: Text, columns: Mapping[str, Any]) -> Material | Judgement:
+        """Return the same of a row's columns; raises KeyError where the answer column is not among them."""
+        return self._material(prompt, completion, None if self._answer_column is None else columns[self._answer_column])
+
+    def reference_of(self, columns: Mapping[str, Any]) -> str | None:
+        """Return the right answer that the judge is shown of a row, None for none."""
+        return None if self._answer_column is None else _gold_text(columns.get(self._answer_column))
 
     def _material(self, prompt: Text, completion: Text, gold: Any) -> Material | Judgement:
         """Return what the judge is to be shown, or the judgement where it need not be asked."""
@@ -164,20 +209,23 @@ class RubricJudge:
         least = self._least if reference is None else min(self._least, letters_and_digits(reference))
         return letters_and_digits(response) < least or only_openers(response)
 
-    def _request(self, material: Material) -> dict[str, Any]:
-        parts = json.dumps([material.task, material.reference, material.response])
-        code = blake2b(parts.encode(), key=self._secret, digest_size=8).hexdigest()
-        return {
+    def code(self, parts: Sequence[str | None]) -> str:
+        """Return the code of the markers around these texts, which their author cannot know."""
+        return blake2b(json.dumps(parts).encode(), key=self._secret, digest_size=8).hexdigest()
+
+    async def replies(self, conversations: Sequence[Messages], response_format: Mapping[str, Any]) -> list[Reply]:
+        """Return the server's reply to each conversation, in order, drawn as verdicts are."""
+        fields = {
             "model": self._model,
-            "messages": messages(self._rubric, material, code),
             "temperature": TEMPERATURE,
             "seed": SEED,
             "max_tokens": self._max_tokens,
             "n": 1,
-            "response_format": RESPONSE_FORMAT,
+            "response_format": response_format,
         }
+        return await self._endpoint.ask_all([{**fields, "messages": one} for one in conversations])
 
-    def _count(self, answers: Sequence[_Answer], log_metric: Callable[[str, float], None] | None) -> None:
+    def _count(self, answers: Sequence[Answer], log_metric: Callable[[str, float], None] | None) -> None:
         without = [answer.judgement.reason for answer in answers if answer.judgement.value is None]
         self.abstained.update(without)
         if log_metric is not None and answers:
@@ -199,3 +247,30 @@ def _task_text(prompt: Text) -> str:
     if [role for role, _ in said] == ["user"]:
         return said[0][1]
     return "\n\n".join(f"{role}: {text}" for role, text in said)
+
+
+class UnmeasuredJudge(RubricJudge):
+    """A judge that can be asked and is never paid: it has no record yet, or one that does not matter here."""
+
+    def _check_calibration(self, path: str | None) -> None:
+        self._record = path
+
+    @property
+    def record(self) -> str | None:
+        """The path of the record, as the options name it."""
+        return self._record
+
+    def fault(self) -> str | None:
+        """Return why this judge may not pay, None where its record shows that it may."""
+        try:
+            super()._check_calibration(self._record)
+        except ValueError as refused:
+            return str(refused)
+        return None
+
+    async def __call__(self, **_: Any) -> list[float | None]:
+        """Raise TypeError: whoever wants to pay builds the judge with its record."""
+        raise TypeError("a judge that was built without its record pays nothing")
+
+
+RubricJudge.unpaid = UnmeasuredJudge

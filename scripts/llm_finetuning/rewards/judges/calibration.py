@@ -38,7 +38,10 @@ ATTACKS = ("override_text", "one_token", "verdict_words", "empty")
 the attack as their control."""
 WITHOUT_CONTENT = ("one_token", "empty")  # there is no work to undress: every pass counts, whatever the control
 
-MEND = "make one from labels by people; see references/rubric-judge.md of the skill grpo-rlvr-training"
+MEND = (
+    "measure it with `finetune calibrate RUN`, against labels by people; see references/rubric-judge.md of the skill "
+    "grpo-rlvr-training"
+)
 
 _SAME = 1e-6  # how far a stored number may lie from the one worked out
 
@@ -239,9 +242,14 @@ def _fault_words(fault: Any) -> str:
 
 def check(record: CalibrationRecord, judge: JudgeSetting, path: str) -> None:
     """Raise ValueError, all faults in one line, unless the record is of this judge and shows it good enough."""
-    faults = [*_mismatches(record.judge, judge), *_shortfalls(record)]
-    if faults:
-        raise ValueError(f"calibration: {path}: {'; '.join(faults)}; this judge may not pay: {MEND}")
+    found = faults(record, judge)
+    if found:
+        raise ValueError(f"calibration: {path}: {'; '.join(found)}; this judge may not pay: {MEND}")
+
+
+def faults(record: CalibrationRecord, judge: JudgeSetting) -> list[str]:
+    """Return why this judge may not pay by this record, one line each; none where it may."""
+    return [*_mismatches(record.judge, judge), *_shortfalls(record)]
 
 
 def _mismatches(measured: JudgeSetting, judge: JudgeSetting) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import math
 import random
@@ -24,6 +25,7 @@ _OK = 200
 _TOO_MANY = 429
 _BUSY = (408, 425, _TOO_MANY, 500, 502, 503, 504, 529)
 _UNFIT = (400, 422)
+_TOO_LARGE = 413
 _SHAPE_WORDS = re.compile(r"response_format|json_schema|structured|guided|grammar", re.IGNORECASE)
 
 
@@ -34,6 +36,7 @@ class Reply:
     choice: dict[str, Any] | None
     problem: str | None = None  # judge_unreachable, judge_timeout, judge_error
     words: str = ""  # what the server or the client said of the problem
+    may_pass: bool = False  # not for what was asked: the same request may have an answer another time
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class Endpoint:
             reply = result.reply
             if result.wait_s is None:
                 batch.down = batch.down and reply.choice is None
-                break
+                return reply
             tries += 1
             # When a request was given up in vain the others are tried once, or a dead server would cost its retries
             # for every completion of every step.
@@ -140,7 +143,7 @@ class Endpoint:
             if result.wait_s >= batch.left_s():
                 break
             await asyncio.sleep(result.wait_s)
-        return reply
+        return dataclasses.replace(reply, may_pass=True)
 
     async def _once(self, client: "httpx.AsyncClient", body: dict[str, Any], seconds: float, tries: int) -> _Try:
         import httpx
@@ -155,7 +158,8 @@ class Endpoint:
             words = f"{type(fault).__name__} {fault}".strip()
             return _Try(Reply(None, "judge_unreachable", self._said(words)), wait_s, is_down=True)
         words = self._said(f"status {answer.status_code}: {_message(answer)}")
-        failed = Reply(None, "judge_error", words)
+        # A refused key or a wrong address would fail whatever is asked.
+        failed = Reply(None, "judge_error", words, may_pass=answer.status_code not in (*_UNFIT, _TOO_LARGE))
         if answer.status_code in _BUSY:
             asked_s = _retry_after_s(answer.headers.get("retry-after"))
             return _Try(failed, max(wait_s, asked_s), is_down=answer.status_code != _TOO_MANY)
@@ -173,7 +177,8 @@ class Endpoint:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return _Try(Reply(None, "judge_error", self._said(f"no completion: {_message(answer)}")), wait_s)
         if isinstance(served, str) and re.match(re.escape(self._model) + "[-:@]", served):
-            return _Try(Reply(None, "judge_error", f"the model is an alias of {served[:QUOTED]}; set `model` to that"))
+            words = f"the model is an alias of {served[:QUOTED]}; set `model` to that"
+            return _Try(Reply(None, "judge_error", words, may_pass=True))
         return _Try(Reply(choice))
 
     def _shaped(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,20 +40,25 @@ first `reasons`, two or three sentences, then `verdict`, which is "pass" or "fai
 {"reasons": "...", "verdict": "fail"}
 """
 
-RESPONSE_FORMAT: dict[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "verdict",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {"reasons": {"type": "string"}, "verdict": {"type": "string", "enum": ["pass", "fail"]}},
-            "required": ["reasons", "verdict"],
-            "additionalProperties": False,
+
+def response_format(words: Sequence[str]) -> dict[str, Any]:
+    """Return what a verdict must look like, as OpenAI's `response_format`, which vLLM and llama.cpp take as well."""
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": "verdict",
+            "strict": True,
+            "schema": {
+                "type": "object",
+                "properties": {"reasons": {"type": "string"}, "verdict": {"type": "string", "enum": list(words)}},
+                "required": ["reasons", "verdict"],
+                "additionalProperties": False,
+            },
         },
-    },
-}
-"""What the verdict must look like, in the form of OpenAI's `response_format`, which vLLM and llama.cpp take as well."""
+    }
+
+
+RESPONSE_FORMAT: dict[str, Any] = response_format(("pass", "fail"))
 
 # Control and format characters, line ends that JSON lets stand, invisible tags, halves of surrogate pairs.
 _UNSEEN = (
@@ -75,9 +81,14 @@ def messages(rubric: str, material: Material, code: str) -> Messages:
     """Return the conversation that asks for one verdict; `code` is what the material's author cannot know."""
     rules = _RULES + (_REFERENCE_RULE if material.reference is not None else "")
     parts = {"task": material.task, "reference": material.reference, "response": material.response}
+    return conversation(f"{_HEAD}\n{rubric.strip()}\n\n{rules}", parts, code, _AFTER)
+
+
+def conversation(instructions: str, parts: Mapping[str, str | None], code: str, after: str) -> Messages:
+    """Return the conversation that shows texts as data, between markers, and what is asked about them."""
     line = quoted({name: text for name, text in parts.items() if text is not None})
-    user = f"BEGIN MATERIAL {code}\n{line}\nEND MATERIAL {code}\n\n{_AFTER}"
-    return [{"role": "system", "content": f"{_HEAD}\n{rubric.strip()}\n\n{rules}"}, {"role": "user", "content": user}]
+    user = f"BEGIN MATERIAL {code}\n{line}\nEND MATERIAL {code}\n\n{after}"
+    return [{"role": "system", "content": instructions}, {"role": "user", "content": user}]
 
 
 def quoted(parts: dict[str, str]) -> str:
