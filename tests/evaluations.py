@@ -7,10 +7,10 @@ from typing import Any
 
 import runs
 from llm_finetuning import artifact, brief, checkpoints, drift
-from llm_finetuning.commands.sample import sample_id
 from llm_finetuning.evaluating.general import General
 from llm_finetuning.evaluating.goldens import Goldens
 from llm_finetuning.evaluating.subject import Subject
+from llm_finetuning.sampling.drawing import sample_id
 from llm_finetuning.stages import evaluate as stage
 from llm_finetuning.types import Evaluation, RewardValue, Sample, Score
 

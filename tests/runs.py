@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_finetuning import artifact, brief, lineage
-from llm_finetuning.commands import sample as sample_command
+from llm_finetuning.sampling.drawing import sample_id
 from llm_finetuning.types import Sample
 
 BRIEF = """\
@@ -49,7 +49,7 @@ def write_samples(folder: Path, *, text_of: Any = completion, chat: bool = False
                 prompt = f"What is {i + 1} + {i}?"
                 samples.append(
                     Sample(
-                        sample_id=sample_command.sample_id(f"q{i}", pass_name, index),
+                        sample_id=sample_id(f"q{i}", pass_name, index),
                         prompt_id=f"q{i}",
                         row=i + 1,
                         pass_name=pass_name,  # type: ignore[arg-type]

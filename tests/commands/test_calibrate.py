@@ -152,6 +152,8 @@ def test_a_judge_without_a_verdict_is_counted_apart(labelled: Run, finetune: Fin
         assert code == 0
         assert "no verdict (dev): judge_unparsed 9" in out
         assert "the judge says judge_unparsed" not in out  # it disagrees with nobody
+        assert "15 of 60 have no verdict, more than a record may have" in out.splitlines()[-1]
+        assert "--open-test" not in out.splitlines()[-1]
         code, out, _ = finetune("calibrate", folder, "--open-test")
 
     assert code == 1

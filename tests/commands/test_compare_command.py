@@ -12,10 +12,11 @@ import pytest
 import evaluations
 import judge_records
 from engines.endpoint_stub import StubServer
-from llm_finetuning import artifact, brief, contest, drift, golden_leaks
+from llm_finetuning import artifact, brief, checkpoints, drift, lineage
 from llm_finetuning.commands import compare
 from llm_finetuning.errors import Refusal
-from llm_finetuning.types import Promotion
+from llm_finetuning.promoting import contest, golden_leaks
+from llm_finetuning.types import Build, Promotion
 
 Finetune = Callable[..., tuple[int, str, str]]
 Right = Callable[[int, int], bool]
@@ -408,3 +409,71 @@ def test_an_arena_without_a_judge_or_completions_is_refused(run: Path, finetune:
     judged = brief.LoadedBrief(loaded.brief.model_copy(update={"evaluation": graders}), loaded.run_dir)
     with pytest.raises(Refusal, match="reads the kept completions of both"):
         contest.contest_of(judged, "base", "tuned").judged(arena=True)
+
+
+def _no_grades(item: dict[str, Any]) -> None:
+    item["grades"] = []
+
+
+def _no_values(item: dict[str, Any]) -> None:
+    item["values"] = {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda item: item["grades"].__setitem__(0, float("nan")),
+        lambda item: item.__setitem__("successes", item["n"] - item["successes"] + 1),
+        lambda item: item.__setitem__("n", 0),
+        lambda item: item.__setitem__("prompt_id", "h1"),
+        _no_grades,
+        _no_values,
+    ],
+    ids=["no number", "successes", "count", "twice", "no grades", "no values"],
+)
+@pytest.mark.parametrize("suite", ["", ".drift"], ids=["goldens", "drift"])
+def test_an_evaluation_that_was_edited_decides_nothing(
+    run: Path, finetune: Finetune, change: Callable[[dict[str, Any]], None], suite: str
+) -> None:
+    """One line that says so: its counts have to follow from its grades."""
+    two(run, finetune, better)
+    path = run / "eval" / f"tuned{suite}.json"
+    body = json.loads(path.read_text("utf-8"))
+    if suite:
+        body["items"][1]["prompt_id"] = "h1"
+    change(body["items"][0])
+    path.write_text(json.dumps(body), "utf-8")
+    code, _, err = finetune("compare", run, "base", "tuned")
+    assert code == 2
+    assert f"{path}: " in err
+    assert "move" in err
+    assert "never edit it" in err
+    assert not (run / "promotion.json").exists()
+
+
+def test_rows_that_left_the_training_data_after_training_do_not_count_as_searched(
+    tmp_path: Path, finetune: Finetune
+) -> None:
+    """A leak that is taken out once the model has learnt it leaves the gain; the rows it was trained on decide."""
+    run = evaluations.write_run(tmp_path / "run", text=evaluations.BRIEF + "evaluation: {gain: 0.2}\n")
+    leak(run, 4)
+    loaded = brief.load(run)
+    built = Build(
+        method="grpo", files={}, launch={}, frozen={}, model_files=None, shape={}, rows=27, notes=[], demo=False
+    )
+    model = run / checkpoints.FINAL
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    (model / "model.safetensors").write_bytes(b"weights")
+    record = run / "train" / "build.json"
+    artifact.write_json(record, artifact.header_for(record, lineage.dataset_digest(loaded)), built)
+    evaluated(run, "base", finetune, lambda _, index: index < 2)
+    evaluated(run, "final", finetune, better, "--model", str(model))
+    code, out, _ = finetune("compare", run, "base", "final")
+    assert code == 0, out
+
+    rows = (run / "data.jsonl").read_text("utf-8").splitlines()
+    (run / "data.jsonl").write_text("\n".join(rows[:-4]) + "\n", "utf-8")
+    code, out, _ = finetune("compare", run, "base", "final")
+    assert code == 3
+    assert "it is another one today than `final` was trained on" in out.splitlines()[1]

@@ -16,8 +16,9 @@ import logged_runs
 import runs
 import stub_interpreter
 import weights
-from llm_finetuning import artifact, brief, contest
+from llm_finetuning import artifact, brief
 from llm_finetuning.diagnosis.record import Diagnosis
+from llm_finetuning.promoting import contest
 from llm_finetuning.stages.promote import Leakage, Setting, Suites, Training, Wanted, promote
 
 Finetune = Callable[..., tuple[int, str, str]]

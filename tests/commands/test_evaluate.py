@@ -254,3 +254,18 @@ def test_a_server_is_asked_for_the_model_that_is_named(run: Path) -> None:
     assert checkpoints.digest(loaded, tuned) != checkpoints.digest(loaded, checkpoints.base_model(loaded))
     with pytest.raises(Refusal, match="serve the checkpoint there"):
         checkpoints.checkpoint(loaded, "last")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("x" * 151, "151 bytes"), ("a" + "é" * 76, "153 bytes"), ("a.json", "would read it as the path of a file")],
+    ids=["long", "long in bytes", "a file"],
+)
+def test_a_name_that_no_file_or_comparison_could_have_is_refused(
+    run: Path, finetune: Finetune, name: str, why: str
+) -> None:
+    """Before anything is read or drawn; the longest one that is allowed fits with all that is put behind it."""
+    code, _, err = finetune("evaluate", run, "--model", "some/tuned", "--name", name)
+    assert code == 2
+    assert why in err
+    evaluated(run, "x" * 150, finetune, lambda *_: True, "--model", "some/tuned")

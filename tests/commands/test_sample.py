@@ -16,7 +16,7 @@ import pytest
 import runs
 from llm_finetuning import artifact, lineage
 from llm_finetuning.brief import load as load_brief
-from llm_finetuning.commands.sample import IDENTITY
+from llm_finetuning.sampling.drawing import IDENTITY
 from llm_finetuning.types import Sample
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"

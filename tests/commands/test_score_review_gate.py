@@ -57,7 +57,7 @@ def test_road_to_an_open_gate(run_dir: Path, finetune: Finetune) -> None:
     report = artifact.read_json(run_dir / "gate.json", GateReport)
     assert report.records[0].verdict == "open"
     code, out, _ = finetune("status", run_dir)
-    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["done"] * 7 + ["missing"] * 5
+    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["done"] * 7 + ["missing"] * 6
     assert out.splitlines()[-1] == f"next: finetune plan {run_dir}"
 
 

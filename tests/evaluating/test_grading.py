@@ -12,6 +12,7 @@ import judge_records
 import runs
 from engines.endpoint_stub import Answer, StubServer
 from llm_finetuning import artifact, brief, lineage
+from llm_finetuning.evaluating import text
 from llm_finetuning.types import Evaluation
 
 Finetune = Callable[..., tuple[int, str, str]]
@@ -264,3 +265,10 @@ def test_parts_stand_in_text_and_file(run: Path, finetune: Finetune) -> None:
     out = finetune("evaluate", run, "--suite", "goldens")[1]
     assert "    plain                    1.000   0.631 to 1.000   8 rows\n" in out
     assert "    (none)                   0.000   0.000 to 0.522   5 rows\n" in out
+
+
+def test_a_rate_of_no_item_is_no_number() -> None:
+    """Where no item has four graded completions pass@4 is not 0, which would stand below pass@1."""
+    lines = text.lines_of(evaluations.of_rewards([[1.0, 1.0, 0.0, None]] * 3))
+    told = {line.split()[0]: line.split()[1] for line in lines if line.startswith("  pass@")}
+    assert told == {"pass@1": "0.667", "pass@2": "1.000", "pass@4": "-"}

@@ -166,3 +166,100 @@ def test_without_its_completions_nothing_is_exported(
     assert "changed since" in finetune("export", run_dir, "theirs", str(tmp_path / "a.json"))[2]
     kept.unlink()
     assert "are not there" in finetune("export", run_dir, "theirs", str(tmp_path / "a.json"))[2]
+
+
+LOG = FIXTURES / "sums.json"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("resps", 5), ("arguments", 5), ("arguments", {"gen_args_x": {}}), ("exact_match", 10**400)],
+    ids=["responses", "arguments", "argument names", "an endless number"],
+)
+def test_odd_samples_are_the_file_s_fault(key: str, value: object, taken: Call, tmp_path: Path) -> None:
+    """One line with the file and what is odd, and no talk of a defect; a number beyond all numbers is not graded."""
+    lines = [json.loads(line) for line in TEXT.read_text("utf-8").splitlines()]
+    lines[0][key] = value
+    odd = tmp_path / TEXT.name
+    odd.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    code, out, err = taken(odd, "--metric", "exact_match,strict", "--name", "odd")
+    if key == "exact_match":
+        assert code == 0, err
+        assert "note: 1 of 6 items have no `exact_match`" in out
+    else:
+        assert code == 2
+        assert f"{odd}: holds something else than its program writes there" in err
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("samples",), 5),
+        (("samples", 0, "scores"), 5),
+        (("samples", 0, "output"), {"choices": [5]}),
+        (("eval", "dataset"), 5),
+        (("plan", "config"), 5),
+    ],
+    ids=lambda value: "/".join(map(str, value)) if isinstance(value, tuple) else "odd",
+)
+def test_an_odd_log_is_the_file_s_fault(place: tuple[str, ...], value: object, taken: Call, tmp_path: Path) -> None:
+    """The same for a log, wherever the odd value stands."""
+    log = json.loads(LOG.read_text("utf-8"))
+    part = log
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    odd = tmp_path / "odd.json"
+    odd.write_text(json.dumps(log), "utf-8")
+    code, _, err = taken(odd, "--metric", "match", "--name", "odd")
+    assert code == 2
+    assert f"{odd}: holds something else than its program writes there" in err
+
+
+def test_a_folder_that_is_named_as_a_log_is_refused(taken: Call, tmp_path: Path) -> None:
+    """One line, as for a file that may not be read."""
+    (tmp_path / "run.eval").mkdir()
+    code, _, err = taken(tmp_path / "run.eval", "--name", "theirs")
+    assert (code, "is a directory; check the path" in err) == (2, True)
+
+
+def test_a_temperature_in_words_is_kept_as_words(taken: Call, tmp_path: Path, run_dir: Path) -> None:
+    """In the settings; the completions say 0, as where none is told."""
+    log = json.loads(LOG.read_text("utf-8"))
+    log["plan"]["config"] = {"temperature": "hot"}
+    odd = tmp_path / "odd.json"
+    odd.write_text(json.dumps(log), "utf-8")
+    assert taken(odd, "--metric", "match", "--name", "odd")[0] == 0
+    found = artifact.read_json(run_dir / "eval" / "odd.json", Evaluation)
+    assert found.header.settings["temperature"] == "hot"
+
+
+def test_an_item_without_the_metric_is_an_item_without_a_grade(taken: Call, tmp_path: Path) -> None:
+    """Left out it would raise the rate unseen: of six items one is not graded, and that is told."""
+    lines = [json.loads(line) for line in TEXT.read_text("utf-8").splitlines()]
+    del lines[0]["exact_match"]
+    file = tmp_path / TEXT.name
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    code, out, err = taken(file, "--metric", "exact_match,strict", "--name", "theirs", "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["items"] == 6
+    assert "1 of 6 items have no `exact_match`: they count neither as success nor as failure" in facts["notes"]
+
+
+@pytest.mark.parametrize("success", ["nan", "-inf"])
+def test_a_success_that_is_no_number_is_refused(success: str, taken: Call) -> None:
+    """Nothing is a success from there on, or everything."""
+    code, _, err = taken(TEXT, "--metric", "exact_match,strict", "--name", "theirs", "--success", success)
+    assert (code, f"--success {success}: is no value" in err) == (2, True)
+
+
+@pytest.mark.parametrize("place", ["eval/log.json", "promotion.json", "train/build.json"])
+def test_an_export_never_stands_where_an_artifact_does(run_dir: Path, finetune: Finetune, place: str) -> None:
+    """It would be taken for an evaluation, or for another artifact, and be called broken."""
+    evaluations.write_transcripts(run_dir, "base", lambda *_: True)
+    assert finetune("evaluate", run_dir)[0] == 0
+    code, _, err = finetune("export", run_dir, "base", run_dir / place)
+    assert (code, "is the place of an artifact of this run" in err) == (2, True)
+    assert not (run_dir / place).exists()
+    assert finetune("export", run_dir, "base", run_dir / "log.json")[0] == 0

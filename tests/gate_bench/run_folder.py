@@ -55,7 +55,7 @@ def write_run(folder: Path, entry: dict[str, Any]) -> Path:
 
 def samples_of(task: str) -> list[Any]:
     """Return the stored completions as samples, the policy pass first."""
-    from llm_finetuning.commands.sample import sample_id
+    from llm_finetuning.sampling.drawing import sample_id
     from llm_finetuning.types import Sample
 
     rows, said = stored(task)
@@ -90,7 +90,7 @@ def samples_of(task: str) -> list[Any]:
 
 def truths(task: str) -> dict[str, str]:
     """Return the truth of every policy sample by its id."""
-    from llm_finetuning.commands.sample import sample_id
+    from llm_finetuning.sampling.drawing import sample_id
 
     rows, said = stored(task)
     key = TASKS[task].columns["id"]

@@ -67,7 +67,7 @@ def _values(entry: dict[str, Any], folder: Path) -> dict[str, float | None]:
 @pytest.mark.parametrize("entry", SOUND, ids=[entry["name"] for entry in SOUND])
 def test_a_sound_reward_agrees_with_the_truth(entry: dict[str, Any], tmp_path: Path) -> None:
     """At the brief's success threshold a sound reward pays what is right and nothing else."""
-    from llm_finetuning.commands.gate import success_of
+    from llm_finetuning.scoring.success import success_of
 
     paid = _values(entry, tmp_path)
     loaded = brief.load(tmp_path / "run")

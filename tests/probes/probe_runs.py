@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_finetuning import artifact, brief, lineage
-from llm_finetuning.commands import sample as sample_command
 from llm_finetuning.commands import score
+from llm_finetuning.sampling.drawing import sample_id
 from llm_finetuning.types import Sample
 
 REWARD_FILES = ("answer_reading.py", "sound_rewards.py", "broken_answers.py", "broken_documents.py")
@@ -199,7 +199,7 @@ def _write_samples(folder: Path, task: Task, *, chat: bool) -> None:
                 said = task.said(i, index if n > 1 else 3, row)
                 samples.append(
                     Sample(
-                        sample_id=sample_command.sample_id(f"q{i}", pass_name, index),
+                        sample_id=sample_id(f"q{i}", pass_name, index),
                         prompt_id=f"q{i}",
                         row=i + 1,
                         pass_name=pass_name,  # type: ignore[arg-type]

@@ -7,10 +7,10 @@ import pytest
 
 import runs
 from llm_finetuning import artifact, brief, lineage
-from llm_finetuning.commands.score import completions_per_call
 from llm_finetuning.errors import Refusal
 from llm_finetuning.recipes import config_for, layout, variants
 from llm_finetuning.recipes.config import Machine, Measured, RunConfig
+from llm_finetuning.scoring.scores import completions_per_call
 
 H100 = Machine(name="h100", gpus=1)
 BECAUSE = "completions grow and success does not"

@@ -1,10 +1,11 @@
-"""What graded completions say of one model: graders apart from the reward, parts of the items, a judge's errors."""
+"""What graded completions say of one model: counts, graders apart from the reward, parts, a judge's errors."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+import evaluations
 from llm_finetuning import statistics
 from llm_finetuning.stages import evaluate as stage
 from llm_finetuning.types import Evaluation, RewardValue, Sample, Score
@@ -133,3 +134,23 @@ def test_a_judge_that_tells_nothing_corrects_nothing() -> None:
     assert found.corrected is None
     assert any("does not tell right from wrong work well enough" in note for note in found.notes)
     assert evaluated([[1.0]] * N).notes == []
+
+
+@pytest.mark.parametrize(("samples", "expected"), [(1, [1]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8])])
+def test_pass_at_k_is_told_for_powers_of_two_and_all(samples: int, expected: list[int]) -> None:
+    """Never for more than were drawn."""
+    assert stage.sizes(samples) == expected
+
+
+def test_an_evaluation_counts_rows_lengths_and_abstentions() -> None:
+    """Success from the threshold on; a completion that no reward scored is named."""
+    found = evaluations.of_rewards([[0.5, 0.49, None], [1.0, 1.0, 1.0]], watched=0.25, tokens=5)
+    assert [(item.successes, item.n) for item in found.items] == [(1, 2), (3, 3)]
+    assert found.passes["1"].value == pytest.approx(0.75)
+    assert found.passes["3"].n == 1  # the first row has two scored completions
+    assert found.components["watched"].value == 0.25
+    assert found.reward is not None
+    assert found.reward.value == pytest.approx((0.495 + 1.0) / 2)
+    assert found.tokens.value == 5.5
+    assert found.cut.value == 0.0
+    assert any("1 of 6 completions were not scored" in note for note in found.notes)

@@ -70,7 +70,6 @@ def paired(before: Groups, after: Groups, **also: Any) -> tuple[Evaluation, Eval
 ONES: Groups = [[1.0] * 4] * 40
 TWOS: Groups = [[2.0] * 4] * 40
 PARTS = ["a", "b"] * 20
-SPLIT: Groups = [[1.0, 1.0, 1.0, 1.0] if place % 2 else [0.0, 0.0, 0.0, 0.0] for place in range(40)]
 EVEN = singles(8, 0, 24)
 
 CASES: dict[str, tuple[tuple[Evaluation, Evaluation], dict[str, Any], str, str]] = {
@@ -146,6 +145,18 @@ CASES: dict[str, tuple[tuple[Evaluation, Evaluation], dict[str, Any], str, str]]
         "insufficient",
         "ungraded-items",
     ),
+    "only what fails is not graded": (
+        paired([[1.0, 1.0, 0.0, 0.0]] * 40, [[1.0, 1.0, None, None]] * 40),
+        {},
+        "insufficient",
+        "ungraded-items",
+    ),
+    "only what the base solves is not graded": (
+        paired([[1.0, 0.0, None, None]] * 40, [[1.0, 1.0, 1.0, 0.0]] * 40),
+        {},
+        "insufficient",
+        "ungraded-items",
+    ),
     "nothing graded": (paired([[None]] * 3, [[None]] * 3), {}, "insufficient", "not-graded"),
     "one model twice": (paired(LOW, HIGH), {"setting": Setting(same_model=True)}, "insufficient", "same-model"),
     "no difference": (paired(LOW, LOW), {}, "insufficient", "no-difference"),
@@ -211,6 +222,13 @@ def test_what_only_warns_is_said_and_promotes(
     assert found.verdict == "promoted"
     assert [one.weight for one in found.findings if one.code == code] == ["warns"]
     assert code not in codes(judged(*paired(LOW, HIGH)))
+
+
+def test_what_was_not_graded_and_could_not_undo_the_gain_keeps_nobody_back() -> None:
+    """At its worst the candidate still solves two of four, where the base solves one or what was not graded of it."""
+    found = judged(*paired([[1.0, 0.0, 0.0, None]] * 2 + list(LOW[2:]), [[1.0, 1.0, 0.0, None]] * 39 + [[0.0] * 4]))
+    assert found.verdict == "promoted"
+    assert "ungraded-items" not in codes(found)
 
 
 def test_a_grade_that_rises_below_the_threshold_is_named() -> None:

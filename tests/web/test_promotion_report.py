@@ -13,7 +13,8 @@ from test_gate_report import Page
 from test_review_page import CHROMIUM, needs_browser
 
 import evaluations
-from llm_finetuning import artifact, brief, contest, drift
+from llm_finetuning import artifact, brief, drift
+from llm_finetuning.promoting import contest
 from llm_finetuning.types import Arena, Estimate, Promotion
 from llm_finetuning.web import drawing, promotion_report
 

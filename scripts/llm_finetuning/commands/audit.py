@@ -42,8 +42,8 @@ def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
     import sys
 
     from llm_finetuning import artifact, brief, dataset, gold_trial, lineage
-    from llm_finetuning.commands.score import completions_per_call
     from llm_finetuning.rewards import composition
+    from llm_finetuning.scoring.scores import completions_per_call
     from llm_finetuning.stages import audit as stage
     from llm_finetuning.stages import audit_tokens
 

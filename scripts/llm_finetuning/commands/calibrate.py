@@ -30,7 +30,7 @@ Answer = tuple[list[str], dict[str, Any], int]
 @click.option("--open-test", is_flag=True, help="Ask the judge about the sealed test, once, and write its record.")
 @click.option("--new-test", is_flag=True, help="Seal another test, of prompts that no judge was tested on.")
 @click.option("--reward", metavar="NAME", help="Which judge, where the brief names several.")
-@click.option("--seed", default=0, show_default=True, help="Of the first split; it stays what it is afterwards.")
+@click.option("--seed", default=0, show_default=True, help="Draws the first split; later ones keep it.")
 @options.as_json
 def command(run_dir: Path, open_test: bool, new_test: bool, reward: str | None, seed: int, as_json: bool) -> int:
     """Measure the brief's `rubric_judge` against what people said of samples.jsonl.
@@ -128,7 +128,7 @@ def _measured(bench: "Bench") -> Answer:
         "verdict": "measured",
         "sides": {side: _counts(found) for side, found in of_side.items()},
         "disagreements": differing,
-        "next": _next(bench, differing),
+        "next": _next(bench, differing, [said for _, _, verdicts in told for said in verdicts]),
     }
     lines = [*_head(bench), "", stage.HEAD, *(stage.rates_line(side, found) for side, found in of_side.items())]
     lines += [f"no verdict ({side}): {stage.reasons_line(found)}" for side, found in of_side.items() if found.reasons]
@@ -138,9 +138,10 @@ def _measured(bench: "Bench") -> Answer:
     return [*lines, "", f"wrote: {facts['wrote']}"], facts, EXIT_DONE
 
 
-def _next(bench: "Bench", differing: Sequence[dict[str, Any]]) -> str:
+def _next(bench: "Bench", differing: Sequence[dict[str, Any]], verdicts: "Sequence[JudgeVerdict]") -> str:
     from llm_finetuning import artifact
     from llm_finetuning.judging import opening
+    from llm_finetuning.judging.bench import FLOORS
 
     again = artifact.shell_line("calibrate", bench.loaded.run_dir)
     last = artifact.shell_line("calibrate", bench.loaded.run_dir, "--open-test")
@@ -148,13 +149,19 @@ def _next(bench: "Bench", differing: Sequence[dict[str, Any]]) -> str:
         return f"the test was opened for another judge: {opening.fresh_words(bench)}"
     if bench.opening is not None:
         return f"{last}, which {'says again what the test showed' if bench.outcome else 'goes on where it stopped'}"
+    silent = sum(said.value is None for said in verdicts)
+    if silent > FLOORS.unanswered * len(verdicts):
+        return (
+            f"{silent} of {len(verdicts)} have no verdict, more than a record may have: mend what keeps the judge from "
+            f"one and run `{again}`; a test opened now would be used up for nothing"
+        )
     rubric = bench.entry.wanted.options.get("rubric_file")
     once = f"{last}, once, when rubric and judge are final"
     return f"read the disagreements, mend {rubric} and run `{again}`; then {once}" if differing else once
 
 
 def _disagreement(item: "Item", said: "JudgeVerdict", side: str) -> dict[str, Any]:
-    from llm_finetuning.stages.gate import text_of
+    from llm_finetuning.findings.wording import text_of
 
     return {
         "sample_id": item.sample.sample_id,

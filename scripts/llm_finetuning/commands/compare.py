@@ -11,13 +11,15 @@ from llm_finetuning.commands import options
 from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO
 
 if TYPE_CHECKING:
-    from llm_finetuning.types import Comparison, Finding, Promotion
+    from llm_finetuning.types import Comparison, Promotion
 
 EXIT_OF = {"promoted": EXIT_DONE, "rejected": EXIT_NO, "insufficient": EXIT_INSUFFICIENT}
 
 PAGE = "promotion-report.html"
 
 SHOWN_LEAKS = 5
+
+MARKS = {"blocks": "REJECTS", "insufficient": "wanting", "warns": "warns", "fine": "fine"}
 
 
 @click.command("compare", short_help="Decide whether a candidate takes the base's place")
@@ -32,10 +34,11 @@ SHOWN_LEAKS = 5
 def command(run_dir: Path, base: str, candidate: str, arena: bool, python: str | None, as_json: bool) -> int:
     """Decide whether CANDIDATE takes the place of BASE, both named as in eval/ or by the path of their file.
 
-    Exit code 0 promoted: better on goldens that do not stand in the training data, and no more lost of what it could do
-    beside the task than `evaluation.drift` of the brief. 1 rejected: worse, a hacked reward, a gain that leaked goldens
-    carry, or more lost than that. 3 too little evidence; it says what is missing. promotion.json has every finding,
-    promotion-report.html the items that were won and lost. Both must be of the same rows, settings and graders.
+    Exit code 0 promoted: better on the held-out rows (the goldens) that do not stand in the training data, and no more
+    lost of what it could do beside the task than `evaluation.drift` of the brief. 1 rejected: worse, a hacked reward, a
+    gain that leaked goldens carry, or more lost than that. 3 too little evidence; it says what is missing.
+    promotion.json has every finding, promotion-report.html the items that were won and lost. Both must be of the same
+    rows, settings and graders.
     """
     from llm_finetuning import live_view
 
@@ -47,7 +50,8 @@ def command(run_dir: Path, base: str, candidate: str, arena: bool, python: str |
 
 def run(run_dir: Path, base: str, candidate: str, *, arena: bool = False, python: str | None = None) -> Any:
     """Judge a candidate, write promotion.json and promotion-report.html, and return the `Promotion`."""
-    from llm_finetuning import artifact, brief, contest
+    from llm_finetuning import artifact, brief
+    from llm_finetuning.promoting import contest
     from llm_finetuning.web import promotion_report
 
     loaded = brief.load(run_dir)
@@ -63,16 +67,10 @@ def run(run_dir: Path, base: str, candidate: str, *, arena: bool = False, python
     return found
 
 
-def evaluation_of(run_dir: Path, name: str) -> Any:
-    """Return the artifact of an evaluation, named as in eval/ or by the path of its file; refuses one that is not."""
-    from llm_finetuning import contest
-
-    return contest.evaluation_of(run_dir.resolve(), name)
-
-
 def current(loaded: Any) -> "Promotion":
     """Return the last answer where it still holds; refuses when an evaluation, the data or what is wanted changed."""
-    from llm_finetuning import artifact, contest
+    from llm_finetuning import artifact
+    from llm_finetuning.promoting import contest
     from llm_finetuning.types import Promotion
 
     found = artifact.read_json(loaded.run_dir / "promotion.json", Promotion)
@@ -90,13 +88,13 @@ def facts_of(found: "Promotion", run_dir: Path) -> dict[str, Any]:
 
 def lines_of(found: "Promotion", run_dir: Path) -> list[str]:
     """Return a promotion as a person reads it in a terminal."""
-    mark = {"blocks": "REJECTS", "insufficient": "wanting", "warns": "warns", "fine": "fine"}
-    told = [*_told(found.findings, mark), *(f"  note: {note}" for note in found.notes)]
+    told = [f"  {MARKS[finding.weight]:<8}{finding.text}" for finding in found.findings]
     return [
         f"promotion: {found.verdict}",
         f"  {found.reason}",
         "",
         *told,
+        *(f"  note: {note}" for note in found.notes),
         "",
         *_table(found.fresh or found.goldens, found),
         *_leak_lines(found),
@@ -105,11 +103,6 @@ def lines_of(found: "Promotion", run_dir: Path) -> list[str]:
         f"open in a browser: {run_dir / PAGE}",
         f"next: {found.next_action}",
     ]
-
-
-def _told(findings: "list[Finding]", mark: dict[str, str]) -> Iterator[str]:
-    for finding in findings:
-        yield f"  {mark[finding.weight]:<8}{finding.text}"
 
 
 def _table(decides: "Comparison", found: "Promotion") -> Iterator[str]:

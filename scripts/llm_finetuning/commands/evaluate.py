@@ -13,9 +13,7 @@ from llm_finetuning.commands import options
 from llm_finetuning.errors import Refusal
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
-
-OF_COMPLETIONS = ("held-out rows", "drift items", "sampling settings", "model", "seed", "engine")
-"""Parents that decide what is drawn; any other decides only how it is scored."""
+LONGEST_NAME = 150  # bytes; a file's name may have 255 bytes, and those of drafts, locks and transcripts are longer
 
 SUITES = ("goldens", "drift", "both")
 
@@ -40,7 +38,9 @@ class Measured:
 @click.option(
     "--name", help="What the evaluation is called; base, checkpoint-N, final or the folder's name when left out."
 )
-@click.option("--suite", type=click.Choice(SUITES), default="both", help="The held-out rows, the drift suite, or both.")
+@click.option(
+    "--suite", type=click.Choice(SUITES), default="both", help="The held-out rows (goldens), the drift suite, or both."
+)
 @click.option("--samples", type=click.IntRange(1), help="Completions a held-out row; `num_generations` if left out.")
 @click.option("--greedy", is_flag=True, help="One completion a held-out row at temperature 0.")
 @click.option(
@@ -60,7 +60,7 @@ def command(run_dir: Path, as_json: bool, **choice: Any) -> int:
     The base model, unless `--model`, `--checkpoint` or `--endpoint` names another. `evaluation.graders` of the brief
     decide what is a success, or its rewards where it names none. The drift suite is small and general, and asks what
     the model still can do beside the task. The completions are kept in eval/NAME.samples.jsonl; a killed evaluation
-    goes on where it stopped. One that is there is never overwritten by that of something else: give another `--name`.
+    goes on where it stopped. An evaluation that is there is never overwritten by another one: give another `--name`.
     With `--results` another program has measured: its items and its metric become an evaluation, nothing is sampled.
     """
     imports = {key: choice.pop(key) for key in ("results", "task", "metric", "success")}
@@ -220,6 +220,12 @@ class _Sitting:
 def _checked_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise Refusal(f"--name: {name!r} is not a name; use letters, digits, `.`, `_` and `-`")
+    if (size := len(name.encode())) > LONGEST_NAME:
+        raise Refusal(
+            f"--name: {name[:20]}... has {size} bytes, too many for a file's name; use at most {LONGEST_NAME}"
+        )
+    if name.endswith(".json"):
+        raise Refusal(f"--name: {name}: `compare` would read it as the path of a file; leave `.json` out")
     if pipeline.names_artifact(name):
         raise Refusal(f"--name: {name}.json is a file of the run; choose another name")
     if name.endswith(pipeline.DRIFT):
@@ -232,6 +238,7 @@ def _checked_name(name: str) -> str:
 def _there_already(path: Path, transcripts: Path, parents: dict[str, str]) -> Any:
     """Return the evaluation of this very thing; refuses to put another one in its place."""
     from llm_finetuning import artifact
+    from llm_finetuning.evaluating.completions import scored_anew
     from llm_finetuning.types import Evaluation
 
     found = artifact.read_json(path, Evaluation)
@@ -248,13 +255,6 @@ def _there_already(path: Path, transcripts: Path, parents: dict[str, str]) -> An
         )
     console.note(f"{path} is there already; nothing was sampled")
     return found.records[0]
-
-
-def scored_anew(changed: str, path: Path) -> str:
-    """Return the cheaper way to an evaluation that differs in these parents alone, in words; none where it is drawn."""
-    if any(parent in changed.split(", ") for parent in OF_COMPLETIONS):
-        return ""
-    return f" (or move {path.name} away and evaluate again: the kept completions are scored anew)"
 
 
 def facts_of(found: Measured, run_dir: Path) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def command(run_dir: Path, name: str, file: Path, python: str | None, as_json: b
 def run(run_dir: Path, name: str, file: Path, *, python: str | None = None) -> dict[str, Any]:
     """Write the file and return what was written; refuses where it is there already, or the completions are not."""
     from llm_finetuning import artifact
+    from llm_finetuning.evaluating import kept
     from llm_finetuning.exchange import inspect_out, table
     from llm_finetuning.findings.evidence import Rule, is_paid
     from llm_finetuning.strict_json import strict
@@ -42,9 +43,12 @@ def run(run_dir: Path, name: str, file: Path, *, python: str | None = None) -> d
         raise Refusal(
             f"{file}: the ending decides the form: {', '.join(f'{end} for {what}' for end, what in FORMS.items())}"
         )
+    if _is_own(run_dir, file):
+        raise Refusal(f"{file}: is the place of an artifact of this run; name a file elsewhere")
     if file.exists():
         raise Refusal(f"{file}: is there already and is not overwritten; name another file")
-    found, samples = read(run_dir, name)
+    found = kept.evaluation_of(run_dir.resolve(), name)
+    samples = kept.completions_of(found)
     evaluation = found.records[0]
     rule = Rule(success=evaluation.success_threshold)
     grades = {(item.prompt_id, index): grade for item in evaluation.items for index, grade in enumerate(item.grades)}
@@ -60,22 +64,13 @@ def run(run_dir: Path, name: str, file: Path, *, python: str | None = None) -> d
     return {"wrote": str(file), "form": FORMS[file.suffix], "completions": len(samples)}
 
 
-def read(run_dir: Path, name: str) -> tuple[Any, list[Any]]:
-    """Return an evaluation and its completions in the order of its items; refuses where they do not belong together."""
-    from llm_finetuning import artifact
-    from llm_finetuning.commands import compare
-    from llm_finetuning.pipeline import TRANSCRIPTS
-    from llm_finetuning.types import Sample
+def _is_own(run_dir: Path, file: Path) -> bool:
+    """Tell whether a file would stand where the run's own artifacts do, and be taken for one of them."""
+    from llm_finetuning import pipeline
 
-    found = compare.evaluation_of(run_dir, name)
-    transcripts = found.path.with_name(f"{found.path.stem}{TRANSCRIPTS}")
-    if not transcripts.exists():
-        raise Refusal(f"{transcripts}: the completions are not there; an evaluation without them cannot be exported")
-    if found.header.parents.get(transcripts.name) != artifact.digest_file(transcripts):
-        raise Refusal(f"{transcripts}: changed since {found.path.name} was made; evaluate again under another --name")
-    places = {item.prompt_id: place for place, item in enumerate(found.records[0].items)}
-    samples = artifact.read_lines(transcripts, Sample, without=("completion_ids",)).records
-    return found, sorted(samples, key=lambda sample: (places[sample.prompt_id], sample.index))
+    folder = file.resolve().parent
+    own = run_dir.resolve()
+    return folder == own / "eval" or (folder in (own, own / "train") and pipeline.names_artifact(file.stem))
 
 
 def _write_table(file: Path, rows: list[dict[str, Any]], python: str | None) -> None:

@@ -71,6 +71,7 @@ class _Bench:
     def __init__(self, run_dir: Path, *, program_labels_count: bool) -> None:
         from llm_finetuning import artifact, brief, lineage
         from llm_finetuning.rewards import composition
+        from llm_finetuning.scoring.success import success_of
         from llm_finetuning.stages.gate import Rule
 
         self.loaded = loaded = brief.load(run_dir)
@@ -163,8 +164,8 @@ def _plan(loaded: Any, components: list[Any]) -> Any:
     import dataclasses
 
     from llm_finetuning import lineage
-    from llm_finetuning.commands.score import completions_per_call
     from llm_finetuning.findings.evidence import Plan
+    from llm_finetuning.scoring.scores import completions_per_call
     from llm_finetuning.stages import score as stage
 
     aggregation = stage.Aggregation(**lineage.objective_options(loaded))
@@ -184,29 +185,6 @@ def _plan(loaded: Any, components: list[Any]) -> Any:
         form_rewards=frozenset(component.name for reward, component in wanted if reward.use in FORM_REWARDS),
         advantages=advantages,
     )
-
-
-def success_of(loaded: Any, components: list[Any]) -> float:
-    """Return the weighted reward that counts as a success: the brief's, or the middle of what can be paid."""
-    return threshold_of(loaded, components, loaded.brief.gate.success, key="gate.success")
-
-
-def threshold_of(loaded: Any, components: list[Any], wanted: float | None, *, key: str) -> float:
-    """Return `wanted`, which stands in the brief under `key`, or the middle of what these components can pay.
-
-    Refuses a threshold that all that is paid reaches, or nothing.
-    """
-    from llm_finetuning.findings.evidence import Rule, is_paid
-
-    ends = [(part.weight * part.low, part.weight * part.high) for part in components]
-    lowest, highest = sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
-    if wanted is None:
-        return float(lowest + highest) / 2
-    if not (lowest < wanted and is_paid(highest, Rule(success=wanted))):
-        place = f"{loaded.run_dir / 'brief.yaml'}: {key}"
-        payers = "these rewards pay" if key == "gate.success" else "what grades pays"
-        raise Refusal(f"{place}: {wanted:g} cannot be told apart; {payers} {lowest:g} to {highest:g}")
-    return float(wanted)
 
 
 def facts_of(report: Any, run_dir: Path) -> dict[str, Any]:

@@ -22,9 +22,17 @@ OF_PAIRS = {"pairs_per_prompt": "--pairs-per-prompt", "seed": "--seed", "match_l
 
 @click.command("pairs", short_help="Write preference data from graded samples")
 @options.run_dir
-@click.option("--method", type=click.Choice(METHODS), required=True, help="Which trains on it; orpo and simpo as dpo.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", required=True, help="A .jsonl.")
-@click.option("--pairs-per-prompt", type=click.IntRange(1), default=1, show_default=True, help="At most so many.")
+@click.option(
+    "--method", type=click.Choice(METHODS), required=True, help="What trains on it; orpo and simpo take dpo's pairs."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    required=True,
+    help="Where the data set is written; ends in .jsonl.",
+)
+@click.option("--pairs-per-prompt", type=click.IntRange(1), default=1, show_default=True, help="At most this many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws among equal rewards.")
 @click.option("--match-length", is_flag=True, help="Prefer a rejected completion about as long as the chosen one.")
 @options.as_json
@@ -99,9 +107,9 @@ def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
 def _made(loaded: "LoadedBrief", method: str, choice: "Choice") -> "tuple[dict[str, str], Made]":
     """Return what the data set is made from, and the data set; refuses samples or scores that are not current."""
     from llm_finetuning import gold_trial, lineage
-    from llm_finetuning.commands.gate import success_of
     from llm_finetuning.findings.evidence import Rule, Scored
     from llm_finetuning.rewards import composition
+    from llm_finetuning.scoring.success import success_of
     from llm_finetuning.stages import pairs as stage
 
     samples = lineage.complete_samples(loaded, without=["completion_ids"]).records

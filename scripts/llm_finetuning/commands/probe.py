@@ -38,9 +38,9 @@ def run(run_dir: Path, *, limit: int | None = None) -> Any:
     import sys
 
     from llm_finetuning import artifact, brief, lineage
-    from llm_finetuning.commands.score import check_ids
     from llm_finetuning.probes import FAMILIES, attack, prompts
     from llm_finetuning.rewards import composition
+    from llm_finetuning.scoring.scores import check_ids
     from llm_finetuning.stages import probe as stage
 
     loaded = brief.load(run_dir)
@@ -90,16 +90,16 @@ def _counts_from(loaded: Any, components: list[Any]) -> float:
     Where the brief names none, the gate takes the middle of what can be paid. Beside a penalty of the same weight that
     is what a plain wrong answer earns, so there only more than the middle is held against the reward.
     """
-    from llm_finetuning.commands.gate import success_of
     from llm_finetuning.findings.evidence import WITHIN
+    from llm_finetuning.scoring.success import success_of
 
     success = success_of(loaded, components)
     return success + WITHIN if loaded.brief.gate.success is None else success - WITHIN
 
 
 def _trial(loaded: Any, components: list[Any], samples: list[Any], chosen: list[Any]) -> Any:
-    from llm_finetuning.commands.score import completions_per_call
     from llm_finetuning.probes.trial import Trial, pieces_of
+    from llm_finetuning.scoring.scores import completions_per_call
 
     pieces = sum(len(pieces_of(sample.completion)) for sample in samples)
     programs = any(prompt.gold.kind == "code" for prompt in chosen)

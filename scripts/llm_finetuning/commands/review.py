@@ -306,7 +306,7 @@ def _show(sample: "Sample", place: int, total: int, label: "Label | None", note:
     from rich.panel import Panel
     from rich.text import Text
 
-    from llm_finetuning.stages.gate import text_of
+    from llm_finetuning.findings.wording import text_of
 
     screen = Console(stderr=True, highlight=False)
     screen.clear()

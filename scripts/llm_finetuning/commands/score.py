@@ -38,6 +38,7 @@ def run(run_dir: Path) -> dict[str, Any]:
     from llm_finetuning import artifact, brief, lineage
     from llm_finetuning.findings.evidence import Rule
     from llm_finetuning.rewards import composition
+    from llm_finetuning.scoring.scores import scores_of
 
     loaded = brief.load(run_dir)
     samples = lineage.complete_samples(loaded).records
@@ -56,93 +57,6 @@ def run(run_dir: Path) -> dict[str, Any]:
     facts = _facts(path, scores)
     follow = artifact.shell_line("review" if reads_on else "gate", run_dir)
     return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
-
-
-def scores_of(
-    loaded: Any,
-    components: list[Any],
-    samples: list[Any],
-    *,
-    mend: str = "TRL would stop there, so mend the reward and score again",
-) -> list[Any]:
-    """Return what the composed reward pays for each sample; refuses for a reward that TRL would die of.
-
-    `mend` is the mending half of that refusal.
-    """
-    import contextlib
-    import sys
-
-    from llm_finetuning import lineage, watching
-    from llm_finetuning.rewards import composition
-    from llm_finetuning.stages import score as stage
-
-    check_ids(loaded, components, samples)
-    composition.make_ready(components)
-    aggregation = stage.Aggregation(**lineage.objective_options(loaded))
-    with contextlib.ExitStack() as stack:
-        for folder in composition.folders_of(loaded):  # a reward may import its neighbours when it is called
-            stack.enter_context(composition.importable_from(folder))
-        stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # a reward that prints must not spoil --json
-        told = [stack.enter_context(console.progress("scoring", len(samples)))]
-        if any(wanted.file is not None for wanted in loaded.brief.rewards):
-            told.append(stack.enter_context(watching.watched(str(loaded.run_dir), len(samples))))
-
-        def tell(count: int) -> None:
-            for one in told:
-                one(count)
-
-        try:
-            return stage.score(
-                samples,
-                components,
-                completions_per_call=completions_per_call(loaded),
-                aggregation=aggregation,
-                on_progress=tell,
-            )
-        except stage.RewardFault as fault:
-            raise Refusal(f"{_fault_line(loaded, fault)}; {mend}") from None
-
-
-def completions_per_call(loaded: Any) -> int:
-    """Return how many completions a reward is called with: what one trainer process draws at once, or one group."""
-    from llm_finetuning.recipes import layout
-
-    return max(int(loaded.brief.sampling.num_generations), layout.of_brief(loaded.brief).completions_per_call)
-
-
-def check_ids(loaded: Any, components: list[Any], samples: list[Any]) -> None:
-    """Refuse a reward that names `completion_ids` when the server did not say them."""
-    import inspect
-
-    if all(sample.completion_ids is not None for sample in samples):
-        return
-    for component in components:
-        try:
-            names = inspect.signature(component.function).parameters
-        except (TypeError, ValueError):
-            continue
-        if "completion_ids" in names:
-            raise Refusal(
-                f"{loaded.run_dir / 'samples.jsonl'}: `{component.name}` reads completion_ids, which this server does "
-                "not return; sample with `engine: vllm` or `engine: transformers`"
-            )
-
-
-def _fault_line(loaded: Any, fault: Any) -> str:
-    from llm_finetuning.rewards.composition import place_of
-
-    place = f"reward `{fault.reward}`"
-    for wanted in loaded.brief.rewards:
-        if wanted.file is not None and fault.cause is not None:
-            path = loaded.resolve(wanted.file.rpartition(":")[0])
-            found = place_of(fault.cause, path)
-            if found != str(path):
-                place = f"{found}: reward `{fault.reward}`"
-    first = fault.samples[0]
-    which = f"sample {first.sample_id} (data set row {first.row})"
-    if len(fault.samples) > 1:
-        which += f" and {len(fault.samples) - 1} more in one call"
-    return f"{place}: {fault.words}: on {which}"
 
 
 def _facts(path: Path, scores: list[Any]) -> dict[str, Any]:

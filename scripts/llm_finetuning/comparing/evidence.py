@@ -1,7 +1,7 @@
 """What a promotion is judged by: two models on the goldens and on the drift suite, what leaked, what is wanted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from llm_finetuning.types import Arena, Comparison, Estimate, Evaluation, Leak, PartShift, Shift
 
@@ -10,9 +10,7 @@ from llm_finetuning.types import Arena, Comparison, Estimate, Evaluation, Leak, 
 class Wanted:
     """What the brief asks of a candidate, in pass@1."""
 
-    gain: float = (
-        0.05  # what it should be better by: how many goldens that takes, and what a hacked reward fails to show
-    )
+    gain: float = 0.05  # what it should be better by
     drift: float = 0.05  # largest drop on the drift suite that is accepted
 
 
@@ -50,7 +48,7 @@ class Setting:
     same_model: bool = False
     engines_differ: bool = False
     goldens_changed: bool = False  # the file of the held-out rows is another one than was evaluated
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +64,8 @@ class Evidence:
     reward_p_value: float  # of the shift of what training pays, on the items that decide
     graders: Sequence[str]
     items: int  # goldens that decide, graded or not
+    ungraded: int  # of them, those with a completion of either model that was not graded
+    least_gain: float  # in pass@1 on them, where every such completion spoke against the candidate
     items_needed: int | None
     wanted: Wanted
     training: Training

@@ -104,8 +104,9 @@ def _undecided(evidence: Evidence) -> tuple[str, str]:
 def _enough(evidence: Evidence) -> Iterator[Finding]:
     """Yield why a gain on so few items, or on those that could be graded, is not enough to promote.
 
-    Below 1 / gain items a single one moves pass@1 by more than the gain that is wanted. Items that were not graded for
-    both are taken at their worst: if all of them spoke against the candidate, would there still be a gain?
+    Below 1 / gain items a single one moves pass@1 by more than the gain that is wanted. Completions that were not
+    graded are taken at their worst, since a grader may give up on what only one model writes: if all of them spoke
+    against the candidate, would there still be a gain?
     """
     found = evidence.deciding
     n = found.success.difference.n
@@ -118,11 +119,11 @@ def _enough(evidence: Evidence) -> Iterator[Finding]:
             f"{evidence.wanted.gain:g}",
             next_action=f"add goldens: about {max(least, evidence.items_needed or 0)} to show that gain",
         )
-    unknown = evidence.items - n
-    if found.verdict == "improved" and unknown and found.success.difference.value * n <= unknown:
+    if found.verdict == "improved" and evidence.ungraded and evidence.least_gain <= 0:
         yield Finding(
             code="ungraded-items",
             weight="insufficient",
-            text=f"{unknown} of {evidence.items} goldens were not graded for both, which could undo the gain",
-            next_action="mend the graders until they grade these goldens, then evaluate both again",
+            text=f"{evidence.ungraded} of {evidence.items} goldens have completions that were not graded, which could "
+            "undo the gain",
+            next_action="mend the graders until they grade these completions, then evaluate both again",
         )

@@ -50,6 +50,20 @@ def success(pairs: Sequence[Pair], *, single: bool) -> Shift:
     return Shift(base=before, candidate=after, difference=difference)
 
 
+def partly_graded(pairs: Sequence[Pair]) -> int:
+    """Return the number of pairs with a completion of either model that was not graded."""
+    return sum(any(item.n < len(item.grades) for item in pair) for pair in pairs)
+
+
+def least_gain(pairs: Sequence[Pair]) -> float:
+    """Return the gain in pass@1, where every completion that was not graded spoke against the candidate."""
+    worst = [
+        Fraction(after.successes, len(after.grades)) - 1 + Fraction(before.n - before.successes, len(before.grades))
+        for before, after in pairs
+    ]
+    return float(sum(worst, Fraction(0)) / max(len(worst), 1))
+
+
 def p_value(pairs: Sequence[Pair]) -> float:
     """Return the p-value of a difference in pass@1: sign-flip, which is McNemar's exact test of single completions."""
     return sign_flip(gains(pairs))

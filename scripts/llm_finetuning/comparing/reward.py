@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from llm_finetuning.comparing.evidence import Evidence, shift_words
 from llm_finetuning.comparing.pairs import LEVEL
-from llm_finetuning.types import Finding, Shift
+from llm_finetuning.types import Finding
 
 READ = 20  # of the best paid completions: so many show a person what is paid
 
@@ -53,9 +53,4 @@ def _largest(evidence: Evidence) -> str:
     }
     if not shifts:
         return ""
-
-    def rise(name: str) -> float:
-        shift: Shift = shifts[name]
-        return shift.difference.value
-
-    return f"; `{max(shifts, key=rise)}` rises most"
+    return f"; `{max(shifts, key=lambda name: shifts[name].difference.value)}` rises most"

@@ -4,9 +4,10 @@ from pathlib import Path
 
 from llm_finetuning import drift, lineage
 from llm_finetuning.brief import LoadedBrief
-from llm_finetuning.commands import sample, score
 from llm_finetuning.evaluating.completions import Completions, fingerprint
 from llm_finetuning.evaluating.subject import Subject
+from llm_finetuning.sampling import drawing
+from llm_finetuning.scoring.scores import scores_of
 from llm_finetuning.stages import evaluate as stage
 from llm_finetuning.types import Evaluation, Sample, Suite
 
@@ -64,12 +65,12 @@ class General:
             fingerprint=self.fingerprint,
             bucket="kind",
         )
-        return stage.evaluate(drawn, score.scores_of(bare, [grader], drawn), setting)
+        return stage.evaluate(drawn, scores_of(bare, [grader], drawn), setting)
 
 
 def prompts_are_chat(subject: Subject) -> bool:
     """Tell whether the run's prompts are chat messages: its held-out rows', or where none are named its data set's."""
     loaded = subject.loaded
     named = loaded.brief.dataset.evaluation is not None
-    rows = sample.rows_of(lineage.held_out(loaded) if named else loaded, subject.python)
+    rows = drawing.rows_of(lineage.held_out(loaded) if named else loaded, subject.python)
     return isinstance(rows[0].prompt, list)

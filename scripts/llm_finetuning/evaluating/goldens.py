@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from llm_finetuning import dataset, lineage
+from llm_finetuning import dataset, judging, lineage
 from llm_finetuning.brief import FILE_NAME, LoadedBrief, RewardBrief, nearest
-from llm_finetuning.commands import gate, sample, score
 from llm_finetuning.errors import Refusal
 from llm_finetuning.evaluating.completions import Completions, fingerprint
 from llm_finetuning.evaluating.subject import Subject
 from llm_finetuning.rewards import composition
+from llm_finetuning.sampling import drawing
+from llm_finetuning.scoring.scores import scores_of
+from llm_finetuning.scoring.success import success_of, threshold_of
 from llm_finetuning.stages import evaluate as stage
 from llm_finetuning.types import Component, Evaluation, Sample, Suite
 
@@ -25,7 +27,7 @@ class Goldens:
         loaded = subject.loaded
         check_brief(loaded)
         held_out = lineage.held_out(loaded)
-        rows = sample.rows_of(held_out, subject.python)
+        rows = drawing.rows_of(held_out, subject.python)
         _check_columns(held_out, list(rows[0].columns))
         self._subject, self._greedy = subject, greedy
         self.items = len(rows)
@@ -48,9 +50,9 @@ class Goldens:
             raise Refusal(f"{loaded.run_dir / FILE_NAME}: {key}: all weights are 0, so that nothing decides; give one")
         if wanted.success is not None or self._graders:
             key = "evaluation.success"
-            self.threshold = gate.threshold_of(loaded, deciding, wanted.success, key=key)
+            self.threshold = threshold_of(loaded, deciding, wanted.success, key=key)
         else:
-            self.threshold = gate.success_of(loaded, deciding)
+            self.threshold = success_of(loaded, deciding)
         self._judge = _judge_record(loaded, wanted.graders or loaded.brief.rewards, deciding)
 
     def parents(self) -> dict[str, str]:
@@ -72,9 +74,9 @@ class Goldens:
     def evaluation(self, name: str, drawn: list[Sample]) -> Evaluation:
         """Grade the completions; refuses for a reward or grader that fails."""
         loaded, wanted = self._subject.loaded, self._subject.loaded.brief.evaluation
-        paid = score.scores_of(loaded, self._rewards, drawn, mend=MEND) if self._rewards else None
+        paid = scores_of(loaded, self._rewards, drawn, mend=MEND) if self._rewards else None
         graded = lineage.graded(loaded)
-        grades = score.scores_of(graded, self._graders, drawn, mend=MEND) if self._graders else paid
+        grades = scores_of(graded, self._graders, drawn, mend=MEND) if self._graders else paid
         assert grades is not None, "check_brief refuses a brief without both"
         setting = stage.Setting(
             name=name,
@@ -137,7 +139,7 @@ def _judge_record(
     if len(deciding) != 1:
         return None
     (entry,) = deciding
-    if entry.use != "rubric_judge" or entry.weight < 0 or entry.length_penalty is not None:
+    if entry.use != judging.USE or entry.weight < 0 or entry.length_penalty is not None:
         return None
     from llm_finetuning.rewards.judges.calibration import load_record
 

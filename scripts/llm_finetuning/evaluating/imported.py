@@ -3,6 +3,7 @@
 Its metric decides what is a success; nothing is scored anew. Two that were imported alike compare like two of ours.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,26 @@ from llm_finetuning.findings.evidence import Rule, is_paid
 from llm_finetuning.stages import evaluate as stage
 from llm_finetuning.types import Evaluation, EvaluationItem, Sample, Text
 
+_ODD = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What comes of a value of another kind than the other program writes; the file is theirs, and may be edited."""
+
 
 def read(path: Path, *, task: str | None, metric: str | None) -> foreign.Result:
     """Return what a result file or folder of another program holds; refuses one that no reader knows."""
     if not path.exists():
         raise Refusal(f"{path}: no such file or folder; name what the other program wrote")
-    if lm_eval.is_ours(path):
-        return lm_eval.read(path, task=task, metric=metric)
-    if inspect_log.is_ours(path):
-        if task is not None:
-            raise Refusal(f"--task {task}: a log of {inspect_log.TOOL} holds one task; leave it out")
-        return inspect_log.read(path, metric=metric)
+    try:
+        if lm_eval.is_ours(path):
+            return lm_eval.read(path, task=task, metric=metric)
+        if inspect_log.is_ours(path):
+            if task is not None:
+                raise Refusal(f"--task {task}: a log of {inspect_log.TOOL} holds one task; leave it out")
+            return inspect_log.read(path, metric=metric)
+    except OSError as error:
+        raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}; check the path and its permissions") from None
+    except _ODD as error:
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise Refusal(f"{path}: holds something else than its program writes there ({words}); write it again") from None
     raise Refusal(
         f"{path}: neither a log of {inspect_log.TOOL} (.eval, .json) nor a result of {lm_eval.TOOL} "
         "(samples_*.jsonl, results_*.json or their folder)"
@@ -76,6 +86,8 @@ def _threshold(path: Path, found: foreign.Result, success: float | None) -> floa
     if not values:
         raise Refusal(f"{path}: `{found.metric}` has no value for any item; name another --metric")
     if success is not None:
+        if not math.isfinite(success):
+            raise Refusal(f"--success {success:g}: is no value; name the one from which on a completion is a success")
         if success > max(values):
             raise Refusal(
                 f"--success {success:g}: no value of `{found.metric}` reaches it; the highest is {max(values):g}"
@@ -129,7 +141,7 @@ def _samples(found: foreign.Result) -> list[Sample]:
                     completion_ids=None,
                     tokens=answer.tokens,
                     finish_reason=answer.finish_reason,
-                    temperature=float(found.settings.get("temperature") or 0.0),
+                    temperature=foreign.number(found.settings.get("temperature")) or 0.0,
                 )
             )
     return samples

@@ -10,7 +10,7 @@ def lines_of(found: Evaluation) -> list[str]:
     how = "greedy" if found.greedy else f"{found.samples} completions each"
     unit, of = ("row", "held-out rows") if found.suite == "goldens" else ("item", "items of the drift suite")
     lines = [f"{found.name}: {found.model} on {len(found.items)} {of}, {how}", ""]
-    lines += [_line(f"pass@{k}", share, ".3f") for k, share in found.passes.items()]
+    lines += [_share_line(f"pass@{k}", share) for k, share in found.passes.items()]
     if found.corrected is not None:
         lines.append(_line("corrected for the judge", found.corrected, ".3f"))
     lines += _bucket_lines(found, unit)
@@ -34,9 +34,14 @@ def _bucket_lines(found: Evaluation, unit: str) -> list[str]:
     lines = []
     for name, share in list(found.buckets.items())[:SHOWN_BUCKETS]:
         count = f"   {items[name]} {unit}{'s' if items[name] > 1 else ''}"
-        lines.append((_line(f"  {name}", share, ".3f") if share.n else f"    {name:<22}{'-':>8}") + count)
+        lines.append(_share_line(f"  {name}", share) + count)
     more = len(found.buckets) - SHOWN_BUCKETS
     return [*lines, *([f"    and {more} more parts in the file"] if more > 0 else [])]
+
+
+def _share_line(name: str, found: Estimate) -> str:
+    """Return a share; one of no item at all, since none was graded so often, is no number."""
+    return _line(name, found, ".3f") if found.n else f"  {name:<24}{'-':>8}"
 
 
 def _line(name: str, found: Estimate, form: str) -> str:

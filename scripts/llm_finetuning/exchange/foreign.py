@@ -1,14 +1,16 @@
 """What another program measured, before it becomes an evaluation of ours."""
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from llm_finetuning.errors import Refusal
+from llm_finetuning.findings.wording import listed
 from llm_finetuning.types import FinishReason, Text
 
+_LARGEST = sys.float_info.max  # an integer can be larger, and is no number that is reckoned with
 SHOWN = 12  # names in one line
 
 
@@ -50,11 +52,11 @@ def chosen(path: Path, option: str, wanted: str | None, known: Sequence[str]) ->
     """Return the name that is asked for, or the only one; refuses one that is not there, and several to choose from."""
     if wanted is not None and wanted in known:
         return wanted
-    listed = ", ".join(known[:SHOWN]) + (", ..." if len(known) > SHOWN else "")
+    there = listed(known, SHOWN) or "none"
     if wanted is not None:
-        raise Refusal(f"{option} {wanted}: {path} has {listed or 'none'}; name one of them")
+        raise Refusal(f"{option} {wanted}: {path} has {there}; name one of them")
     if len(known) != 1:
-        raise Refusal(f"{path}: holds {len(known)} to choose from ({listed or 'none'}); name one with {option}")
+        raise Refusal(f"{path}: holds {len(known)} to choose from ({there}); name one with {option}")
     return known[0]
 
 
@@ -62,7 +64,7 @@ def number(value: Any) -> float | None:
     """Return a metric's value of one item as a number; None for what is none, or is not finite."""
     if isinstance(value, bool):
         return float(value)
-    if isinstance(value, int | float) and math.isfinite(value):
+    if isinstance(value, int | float) and -_LARGEST <= value <= _LARGEST:
         return float(value)
     return None
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_finetuning.artifact import Header, digest_value
+from llm_finetuning.rewards.contract import text_of
 from llm_finetuning.types import Evaluation, EvaluationItem, Sample, Text
 
 LOG_VERSION = 2
@@ -82,7 +83,7 @@ def _results(found: Evaluation, samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _sample(found: Evaluation, item: EvaluationItem, sample: Sample, success: bool | None) -> dict[str, Any]:  # noqa: FBT001
-    said = {"role": "assistant", "content": _content(sample.completion), "model": found.model, "source": "generate"}
+    said = {"role": "assistant", "content": text_of(sample.completion), "model": found.model, "source": "generate"}
     asked = _messages(sample.prompt)
     values = {name: paid[sample.index] for name, paid in item.values.items()}
     scores: dict[str, Any] = {GRADE: item.grades[sample.index], **values}
@@ -116,7 +117,3 @@ def _messages(text: Text) -> list[dict[str, Any]]:
     if isinstance(text, str):
         return [{"role": "user", "content": text}]
     return [{"role": str(part.get("role") or "user"), "content": str(part.get("content") or "")} for part in text]
-
-
-def _content(text: Text) -> str:
-    return text if isinstance(text, str) else "".join(str(part.get("content") or "") for part in text)

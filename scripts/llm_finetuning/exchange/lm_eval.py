@@ -5,6 +5,7 @@ completions were drawn, and whether more of a metric is better.
 """
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def read(path: Path, *, task: str | None, metric: str | None) -> Result:
     metric_name, _, filter_name = name.partition(",")
     task_name = task_of(samples)
     _check_direction(samples, results, task_name, metric_name)
-    kept = [(number_, line) for number_, line in lines if _filter(line) == filter_name and metric_name in line]
+    kept = [(number_, line) for number_, line in lines if _filter(line) == filter_name]
     return Result(
         tool=f"{TOOL} {version}" if (version := str(results.get("lm_eval_version") or "")) else TOOL,
         model=_model(results),
@@ -54,7 +55,7 @@ def read(path: Path, *, task: str | None, metric: str | None) -> Result:
         metric=name,
         settings=_settings(results, task_name),
         items=_items(samples, kept, metric_name),
-        notes=_notes(results, kept),
+        notes=_notes(results, kept, metric_name),
     )
 
 
@@ -129,9 +130,7 @@ def _metric_of(path: Path, lines: list[tuple[int, dict[str, Any]]], wanted: str 
 
 
 def _check_direction(path: Path, results: dict[str, Any], task: str, metric: str) -> None:
-    said = results.get("higher_is_better")
-    of_task = said.get(task) if isinstance(said, dict) else None
-    if isinstance(of_task, dict) and of_task.get(metric) is False:
+    if _table(_table(results, "higher_is_better"), task).get(metric) is False:
         raise Refusal(
             f"{path}: less of `{metric}` is better, so that no value of it is a success; name another --metric"
         )
@@ -145,7 +144,7 @@ def _items(path: Path, lines: list[tuple[int, dict[str, Any]]], metric: str) -> 
             raise Refusal(
                 f"{path}:{place}: doc_id {item_id} stands in it twice under one filter; write the samples again"
             )
-        value = line[metric]
+        value = line.get(metric, math.nan)  # not there: not graded, as the program's own NaN
         if not isinstance(value, bool | int | float):
             raise Refusal(f"{path}:{place}: `{metric}` is no number of one item ({value!r:.60}); name another --metric")
         answer = Answer(completion=_completion(line), value=number(value))
@@ -199,30 +198,35 @@ def _as_number(value: Any) -> Any:
         return None
 
 
+def _table(of: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return what stands under a key of the results file; empty where that is no table, or is not there."""
+    found = of.get(key)
+    return found if isinstance(found, dict) else {}
+
+
 def _model(results: dict[str, Any]) -> str:
-    config = results.get("config") if isinstance(results.get("config"), dict) else {}
-    assert isinstance(config, dict)
+    config = _table(results, "config")
     said = config.get("model_args")
     pretrained = said.get("pretrained") or said.get("model") if isinstance(said, dict) else None
     return str(pretrained or results.get("model_name") or config.get("model") or "not said")
 
 
 def _settings(results: dict[str, Any], task: str) -> dict[str, Any]:
-    configs = results.get("configs") if isinstance(results.get("configs"), dict) else {}
-    assert isinstance(configs, dict)
-    of_task = configs.get(task) if isinstance(configs.get(task), dict) else {}
-    assert isinstance(of_task, dict)
+    config, of_task = _table(results, "config"), _table(_table(results, "configs"), task)
     names = ("output_type", "num_fewshot", "repeats", "generation_kwargs")
-    config = results.get("config") if isinstance(results.get("config"), dict) else {}
-    assert isinstance(config, dict)
     found = {name: of_task[name] for name in names if of_task.get(name) is not None}
     return plain({**found, "gen_kwargs": config.get("gen_kwargs") or {}, "limit": config.get("limit")})
 
 
-def _notes(results: dict[str, Any], lines: list[tuple[int, dict[str, Any]]]) -> list[str]:
+def _notes(results: dict[str, Any], lines: list[tuple[int, dict[str, Any]]], metric: str) -> list[str]:
     notes = []
     if not results:
         notes.append("no results file beside the samples: which model it was, and how it was sampled, is not known")
+    ungraded = sum(number(line.get(metric)) is None for _, line in lines)
+    if ungraded:
+        notes.append(
+            f"{ungraded} of {len(lines)} items have no `{metric}`: they count neither as success nor as failure"
+        )
     several = sum(
         1
         for _, line in lines

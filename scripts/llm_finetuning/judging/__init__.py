@@ -1,4 +1,7 @@
-"""How a rubric judge is measured against labels by people; the judge itself is in `rewards/`, which a run carries."""
+"""A rubric judge outside of training: measured against labels by people, and asked which of two models answers better.
+
+The judge itself is in `rewards/`, which every run carries.
+"""
 
 from llm_finetuning.brief import LoadedBrief
 

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from llm_finetuning.types import Finding
 
 READ_TRL = (1, 16, 0)  # the version whose source was read
-RENDERED = "render one prompt and read its end: `audit.json` has it under `settings`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

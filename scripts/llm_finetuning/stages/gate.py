@@ -7,9 +7,7 @@ looked at stands in `findings`, one file a question; here they are put in order 
 from collections.abc import Mapping, Sequence
 
 from llm_finetuning.findings import agreement, earlier, lengths, readings, success, values
-from llm_finetuning.findings.evidence import Evidence, Plan, Rule, Scored, by_prompt, is_paid
-from llm_finetuning.findings.readings import standing_labels
-from llm_finetuning.findings.wording import rate_words, text_of
+from llm_finetuning.findings.evidence import Evidence, Plan, Rule, Scored, by_prompt
 from llm_finetuning.types import (
     AuditReport,
     Finding,
@@ -22,7 +20,7 @@ from llm_finetuning.types import (
     Score,
 )
 
-__all__ = ["Plan", "Rule", "evidence_of", "is_paid", "judge", "rate_words", "standing_labels", "text_of"]
+__all__ = ["Rule", "evidence_of", "judge"]
 
 _CAUSES = (
     ("reward-", "advantages", "probe-reward-"),

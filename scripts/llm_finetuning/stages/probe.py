@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from llm_finetuning.findings.wording import rate_words
 from llm_finetuning.statistics import rate
 from llm_finetuning.types import (
     Finding,
@@ -18,7 +19,6 @@ from llm_finetuning.types import (
     ProbeReport,
     ProbeResult,
     ProbeVerdict,
-    Rate,
     Text,
 )
 
@@ -92,7 +92,7 @@ def _raising_findings(results: Sequence[ProbeResult], whole_batch_faults: Sequen
             Finding(
                 code="reward-raises",
                 weight="blocks",
-                text=f"the trainer would stop: {first.fault} on {_quoted(first.probe.completion)}; {_words(found)}",
+                text=f"the trainer would stop: {first.fault} on {_quoted(first.probe.completion)}; {rate_words(found)}",
                 next_action=f"let the reward pay 0 for {first.probe.about} ({first.probe.family})",
                 rate=found,
                 sample_ids=[result.probe.probe_id for result in raised],
@@ -131,7 +131,7 @@ def _value_findings(results: Sequence[ProbeResult]) -> list[Finding]:
         Finding(
             code=f"reward-{fault.replace('_', '-')}",
             weight="blocks",
-            text=f"`{name}` {_FAULTS[fault]}: {_words(rate(len(found), n))}, "
+            text=f"`{name}` {_FAULTS[fault]}: {rate_words(rate(len(found), n))}, "
             f"as on {_quoted(found[0].probe.completion)}",
             next_action=f"fix `{name}` for {found[0].probe.about} ({found[0].probe.family}), then score again",
             rate=rate(len(found), n),
@@ -211,7 +211,7 @@ def _gold_finding(
     return Finding(
         code=code,
         weight=weight,  # type: ignore[arg-type]
-        text=f"{what}: {_words(rate(len(found), len(tried)))} (data set rows {listed}){shown}",
+        text=f"{what}: {rate_words(rate(len(found), len(tried)))} (data set rows {listed}){shown}",
         next_action=action,
         rate=rate(len(found), len(tried)),
         data_rows=rows,
@@ -231,7 +231,7 @@ def _weak_finding(known: Sequence[HonestWork]) -> list[Finding]:
     first, share = weak[0], rate(len(weak), len(known))
     text = (
         f"a wrong answer in the right form is paid {_number(first.failure)}, a right one {_number(first.success)}, "
-        f"nothing at all {_number(first.empty)}: {_words(share)}"
+        f"nothing at all {_number(first.empty)}: {rate_words(share)}"
     )
     action = "lower the weight of the rewards for form"
     return [Finding(code="form-outweighs-answer", weight="warns", text=text, next_action=action, rate=share)]
@@ -269,7 +269,7 @@ def _family_finding(
     exploit = kind == "exploit"
     name = family.replace("_", "-")
     share = rate(len(found), len(tried))
-    what = f"{family}: {'paid' if exploit else 'refused'} {_words(share)}"
+    what = f"{family}: {'paid' if exploit else 'refused'} {rate_words(share)}"
     worst = _worst(found)
     if worst is None:
         return Finding(code=f"{kind}-{name}", weight="fine", text=what, next_action=None, rate=share)
@@ -341,13 +341,14 @@ def _calling_findings(results: Sequence[ProbeResult]) -> list[Finding]:
         tried = [result for result in results if way in result.differs or f"not {way}" in result.differs]
         found = [result for result in tried if way in result.differs]
         if found:
+            share = rate(len(found), len(tried))
             findings.append(
                 Finding(
                     code=f"reward-{way.replace(' ', '-')}",
                     weight=weight,  # type: ignore[arg-type]
-                    text=f"{words}: {_words(rate(len(found), len(tried)))}, as on {_quoted(found[0].probe.completion)}",
+                    text=f"{words}: {rate_words(share)}, as on {_quoted(found[0].probe.completion)}",
                     next_action=action,
-                    rate=rate(len(found), len(tried)),
+                    rate=share,
                     sample_ids=[result.probe.probe_id for result in found],
                 )
             )
@@ -365,7 +366,7 @@ def _slow_finding(results: Sequence[ProbeResult]) -> list[Finding]:
             code="reward-slow",
             weight="warns",
             text=f"takes {seconds:.1f} s a completion, as on {_quoted(worst.probe.completion)}: "
-            f"{_words(rate(len(slow), len(timed)))}",
+            f"{rate_words(rate(len(slow), len(timed)))}",
             next_action="bound the time of the reward: it holds every training step",
             rate=rate(len(slow), len(timed)),
         )
@@ -386,11 +387,6 @@ def _quoted(text: Text | None) -> str:
 
 def _number(value: float | None) -> str:
     return "nothing" if value is None else f"{value:.3g}"
-
-
-def _words(found: Rate) -> str:
-    share = found.hits / found.n if found.n else 0.0
-    return f"{found.hits} of {found.n} ({share:.0%}, 95% interval {found.low:.0%} to {found.high:.0%})"
 
 
 def failing(results: Iterable[ProbeResult]) -> list[ProbeResult]:

@@ -8,6 +8,7 @@ what is shown. What is looked at stands in `comparing`, one file a question; her
 
 import math
 from collections.abc import Sequence
+from typing import get_args
 
 from llm_finetuning.comparing import arena as arenas
 from llm_finetuning.comparing import drift, goldens, leakage, pairs, parts, reward, sameness, shape
@@ -15,7 +16,7 @@ from llm_finetuning.comparing.comparison import compare
 from llm_finetuning.comparing.comparison import parts as shifts_of_parts
 from llm_finetuning.comparing.evidence import Evidence, Leakage, Setting, Suites, Training, Wanted, gap_words
 from llm_finetuning.statistics import items_needed
-from llm_finetuning.types import Arena, Comparison, Evaluation, Finding, Promotion, PromotionVerdict
+from llm_finetuning.types import Arena, Comparison, Evaluation, Finding, Promotion, PromotionVerdict, Weight
 
 __all__ = ["Leakage", "Setting", "Suites", "Training", "Wanted", "promote"]
 
@@ -43,7 +44,7 @@ What explains others stands before them: a hacked reward before the success that
 that only matters for a candidate which is better.
 """
 
-_WEIGHTS = ("blocks", "insufficient", "warns", "fine")
+_WEIGHTS = get_args(Weight)
 
 
 def promote(
@@ -120,6 +121,8 @@ def _evidence(
         reward_p_value=pairs.reward_p_value(deciding),
         graders=base.graders,
         items=len(deciding),
+        ungraded=pairs.partly_graded(deciding),
+        least_gain=pairs.least_gain(deciding),
         items_needed=_needed(fresh or whole, deciding, wanted.gain, base.samples),
         wanted=wanted,
         training=training,

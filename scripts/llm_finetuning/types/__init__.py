@@ -15,7 +15,7 @@ from llm_finetuning.types.evaluation import (
     Shift,
     Suite,
 )
-from llm_finetuning.types.findings import Estimate, Finding, Rate
+from llm_finetuning.types.findings import Estimate, Finding, Rate, Weight
 from llm_finetuning.types.gate import AuditReport, Disagreement, GateReport, GateVerdict, Override
 from llm_finetuning.types.judging import JudgeEvent, JudgeOpening, JudgeOutcome, JudgeSplit, JudgeVerdict, Side
 from llm_finetuning.types.probes import HonestWork, Probe, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict
@@ -86,4 +86,5 @@ __all__ = [
     "Suite",
     "Text",
     "Verdict",
+    "Weight",
 ]

@@ -136,6 +136,6 @@ class Promotion:
     kinds: list[PartShift]  # of the drift suite
     drift_budget: float  # largest drop of pass@1 on the drift suite that is accepted
     wanted_gain: float  # in pass@1, as the brief has it
-    items_needed: int | None  # to show it in four of five tries; None where nothing was graded
+    items_needed: int | None  # to show it in four of five tries; None: nothing was graded, or the base leaves no room
     arena: Arena | None
     notes: list[str]

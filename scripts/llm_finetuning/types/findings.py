@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+Weight = Literal["blocks", "insufficient", "warns", "fine"]
+"""What a finding does to a verdict, the gravest first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
@@ -26,10 +29,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing the gate found, with its numbers."""
+    """One thing that was found, with its numbers."""
 
     code: str
-    weight: Literal["blocks", "insufficient", "warns", "fine"]
+    weight: Weight
     text: str  # one line: what, with n and interval
     next_action: str | None  # what to do about it, in the imperative
     rate: Rate | None = None

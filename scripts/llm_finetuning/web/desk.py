@@ -6,7 +6,7 @@ from typing import Any
 
 from llm_finetuning import artifact, brief, console, judging, labelling, lineage
 from llm_finetuning.errors import Refusal
-from llm_finetuning.stages.gate import text_of
+from llm_finetuning.findings.wording import text_of
 from llm_finetuning.types import Label, Reading, Sample, Score, Verdict
 from llm_finetuning.web.segments import segments
 

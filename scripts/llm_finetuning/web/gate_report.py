@@ -6,20 +6,20 @@ characters are shown.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from llm_finetuning.artifact import Header
 from llm_finetuning.brief import Brief
 from llm_finetuning.findings.evidence import Evidence
 from llm_finetuning.findings.wording import text_of
 from llm_finetuning.lineage import is_overridden
-from llm_finetuning.types import Finding, GateReport, Label, ProbeResult
+from llm_finetuning.types import Finding, GateReport, Label, ProbeResult, Weight
 from llm_finetuning.web import rendering
 from llm_finetuning.web.gate_pictures import pictures
 
 SHOWN = 200  # disagreements, and failing probes, with their texts; gate.json and probe.json hold all
 _LONGEST = 20_000  # characters of one text
-_WEIGHTS = ("blocks", "insufficient", "warns", "fine")
+_WEIGHTS = get_args(Weight)
 
 
 @dataclass(frozen=True, slots=True)

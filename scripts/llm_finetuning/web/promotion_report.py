@@ -6,21 +6,21 @@ shown.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from llm_finetuning.artifact import Header
 from llm_finetuning.brief import Brief
 from llm_finetuning.comparing.pairs import Pair, gains, graded, paired
 from llm_finetuning.comparing.table import Row, rows_of
-from llm_finetuning.contest import Contest
 from llm_finetuning.findings.evidence import Rule, is_paid
 from llm_finetuning.findings.wording import text_of
-from llm_finetuning.types import Estimate, Evaluation, EvaluationItem, Promotion, Sample, Shift
+from llm_finetuning.promoting.contest import Contest
+from llm_finetuning.types import Estimate, Evaluation, EvaluationItem, Promotion, Sample, Shift, Weight
 from llm_finetuning.web import drawing, rendering
 
 SHOWN = 20  # items that were won, and as many that were lost, with their texts; the rest are counted
 _LONGEST = 20_000  # characters of one text
-_WEIGHTS = ("blocks", "insufficient", "warns", "fine")
+_WEIGHTS = get_args(Weight)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from judge_records import MODEL, Measured, chat, files, material
 from llm_finetuning import brief
 from llm_finetuning.brief import LoadedBrief, RewardBrief
 from llm_finetuning.errors import MachineryFailure, Refusal
+from llm_finetuning.judging.arena import Pair, fight
 from llm_finetuning.rewards.judges import endpoint
-from llm_finetuning.rewards.judges.arena import Pair, fight
 from llm_finetuning.types import Arena
 
 Named = Callable[[dict[str, str]], str]

@@ -1,4 +1,4 @@
-"""Evaluations and their comparison, from rewards alone."""
+"""The comparison of two evaluations, from rewards alone."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,7 +7,6 @@ import pytest
 
 import evaluations
 from llm_finetuning.comparing.comparison import compare, parts
-from llm_finetuning.stages.evaluate import sizes
 from llm_finetuning.types import Comparison
 
 Groups = Sequence[Sequence[float | None]]
@@ -128,23 +127,3 @@ def test_parts_are_compared_each_by_itself_and_adjusted_together() -> None:
     assert [(part.name, part.success.difference.n) for part in found] == [("a", 8), ("b", 8), ("c", 3)]
     assert found[0].p_value == pytest.approx(2 / 2**8)
     assert found[0].adjusted == pytest.approx(3 * found[0].p_value)
-
-
-@pytest.mark.parametrize(("samples", "expected"), [(1, [1]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8])])
-def test_pass_at_k_is_told_for_powers_of_two_and_all(samples: int, expected: list[int]) -> None:
-    """Never for more than were drawn."""
-    assert sizes(samples) == expected
-
-
-def test_an_evaluation_counts_rows_lengths_and_abstentions() -> None:
-    """Success from the threshold on; a completion that no reward scored is named."""
-    found = evaluations.of_rewards([[0.5, 0.49, None], [1.0, 1.0, 1.0]], watched=0.25, tokens=5)
-    assert [(item.successes, item.n) for item in found.items] == [(1, 2), (3, 3)]
-    assert found.passes["1"].value == pytest.approx(0.75)
-    assert found.passes["3"].n == 1  # the first row has two scored completions
-    assert found.components["watched"].value == 0.25
-    assert found.reward is not None
-    assert found.reward.value == pytest.approx((0.495 + 1.0) / 2)
-    assert found.tokens.value == 5.5
-    assert found.cut.value == 0.0
-    assert any("1 of 6 completions were not scored" in note for note in found.notes)

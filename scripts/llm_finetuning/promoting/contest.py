@@ -6,27 +6,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from llm_finetuning import artifact, checkpoints, dataset, golden_leaks, lineage, pipeline
+from llm_finetuning import artifact, checkpoints, dataset, judging, lineage, pipeline
 from llm_finetuning.brief import FILE_NAME, LoadedBrief
 from llm_finetuning.errors import Refusal
+from llm_finetuning.evaluating import kept
+from llm_finetuning.evaluating.completions import fingerprint, scored_anew
+from llm_finetuning.promoting import golden_leaks
 from llm_finetuning.recipes import variants
 from llm_finetuning.stages import promote as stage
-from llm_finetuning.types import Arena, Evaluation, Promotion, Row, Sample
+from llm_finetuning.types import Arena, Build, Evaluation, Promotion, Row, Sample
 
 MAY_DIFFER = ("model", "seed", "engine")
 """Parents of an evaluation that two of one comparison need not share; the completions are never the same."""
-
-JUDGE = "rubric_judge"
-
-Found = artifact.Artifact[Evaluation]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
     """One model: its evaluation on the goldens, and on the drift suite where that was measured."""
 
-    goldens: Found
-    drift: Found | None
+    goldens: kept.Kept
+    drift: kept.Kept | None
 
     @property
     def name(self) -> str:
@@ -57,6 +56,7 @@ class Contest:
         base, candidate = (side.goldens.records[0] for side in self.sides)
         goldens, changed, notes = self._goldens(python)
         leaks = golden_leaks.search(self.loaded, goldens, python=python) if goldens else self._unknown_goldens()
+        leaks = self._as_trained(leaks)
         fought = self._arena({leak.prompt_id for leak in leaks.found}) if arena else None
         wanted, training = self.loaded.brief.evaluation, variants.training_of(self.loaded.brief)
         parents = [side.goldens.header.parents for side in self.sides]
@@ -94,14 +94,12 @@ class Contest:
 
         From the kept completions, else from the file as long as it is the one that was evaluated.
         """
-        kept = {name: samples[0].prompt for found in self.transcripts for name, samples in found.items() if samples}
+        told = {name: samples[0].prompt for found in self.transcripts for name, samples in found.items()}
         wanted = {item.prompt_id for item in self.base.goldens.records[0].items}
-        known = {name: prompt for name, prompt in kept.items() if name in wanted}
+        known = {name: prompt for name, prompt in told.items() if name in wanted}
         today = self._rows_of_today(python)
         if today is None:
             return known, False, ["the held-out rows cannot be read any more: whether they changed is not known"]
-        from llm_finetuning.evaluating.completions import fingerprint
-
         changed = fingerprint(today) != self.base.goldens.records[0].fingerprint
         if len(known) < len(wanted) and not changed:
             known = {row.prompt_id: row.prompt for row in today}
@@ -115,6 +113,23 @@ class Contest:
         except Refusal:
             return None
 
+    def _as_trained(self, leaks: stage.Leakage) -> stage.Leakage:
+        """Say where the rows that were searched are not those that this run trained the candidate on.
+
+        A leaked row that is taken out after training has left its gain in the model.
+        """
+        path = self.loaded.run_dir / "train" / "build.json"
+        model = Path(self.candidate.goldens.records[0].model)
+        if leaks.unread or not model.is_relative_to(path.parent) or not path.exists():
+            return leaks
+        built = artifact.read_json(path, Build).header.parents
+        if all(built.get(name) == digest for name, digest in _data_digest(self.loaded).items()):
+            return leaks
+        return stage.Leakage(
+            unread=f"it is another one today than `{self.candidate.name}` was trained on",
+            mend="bring back the rows that it was trained on, or train again on those of today",
+        )
+
     def _unknown_goldens(self) -> stage.Leakage:
         again = artifact.shell_line("evaluate", self.loaded.run_dir, "--name", f"{self.base.name}-2")
         return stage.Leakage(
@@ -124,13 +139,13 @@ class Contest:
 
     def _arena(self, leaked: set[str]) -> Arena:
         """Ask the brief's judge about the first completion of each golden that did not leak."""
-        from llm_finetuning.rewards.judges import arena
+        from llm_finetuning.judging import arena  # the judge's modules are not needed without it
 
         brief = self.loaded.brief
-        entries = [entry for entry in (*brief.evaluation.graders, *brief.rewards) if entry.use == JUDGE]
+        entries = [entry for entry in (*brief.evaluation.graders, *brief.rewards) if entry.use == judging.USE]
         place = self.loaded.run_dir / FILE_NAME
         if not entries:
-            raise Refusal(f"{place}: --arena asks a `{JUDGE}` of `evaluation.graders` or `rewards`; name one")
+            raise Refusal(f"{place}: --arena asks a `{judging.USE}` of `evaluation.graders` or `rewards`; name one")
         before, after = self.transcripts
         pairs = [
             arena.Pair(
@@ -162,18 +177,12 @@ def parents_of(loaded: LoadedBrief, base: str, candidate: str) -> dict[str, str]
     """Return what `promotion.json` depends on: both models' evaluations, the data, and what the brief wants."""
     found: dict[str, str] = {}
     for name in (base, candidate):
-        for path in (path_of(loaded.run_dir, name), _drift_path(path_of(loaded.run_dir, name))):
+        goldens = kept.path_of(loaded.run_dir, name)
+        for path in (goldens, kept.drift_path(goldens)):
             found[_shown(loaded, path)] = artifact.digest_file(path) if path.exists() else "absent"
     for source in (loaded, lineage.held_out(loaded) if loaded.brief.dataset.evaluation is not None else loaded):
         found.update(_data_digest(source))
     return {**found, **lineage.brief_part(loaded, "evaluation")}
-
-
-def path_of(run_dir: Path, name: str) -> Path:
-    """Return the file of an evaluation that is named as in eval/, or by its path."""
-    if "/" in name or name.endswith(".json"):
-        return Path(name).expanduser().resolve()
-    return run_dir / pipeline.evaluation_file(name, "goldens")
 
 
 def drift_command(loaded: LoadedBrief, found: Evaluation) -> str:
@@ -207,25 +216,15 @@ def _shown(loaded: LoadedBrief, path: Path) -> str:
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
 
 
-def evaluation_of(run_dir: Path, name: str) -> Found:
-    """Return an evaluation of a run; refuses one that is not there with those that are."""
-    path = path_of(run_dir, name)
-    if not path.is_file():
-        there = sorted(one.stem for one in (run_dir / "eval").glob("*.json") if not one.stem.endswith(pipeline.DRIFT))
-        make = artifact.shell_line("evaluate", run_dir)
-        raise Refusal(f"{path}: no such evaluation; {'there are ' + ', '.join(there) if there else 'make it: ' + make}")
-    return artifact.read_json(path, Evaluation)
-
-
 def _side(loaded: LoadedBrief, name: str) -> Side:
-    goldens = evaluation_of(loaded.run_dir, name)
+    goldens = kept.evaluation_of(loaded.run_dir, name)
     path = goldens.path
     if goldens.records[0].suite != "goldens":
         raise Refusal(
             f"{path}: is of the drift suite; name the evaluation of the goldens, its drift is found beside it"
         )
-    beside = _drift_path(path)
-    drift = artifact.read_json(beside, Evaluation) if beside.exists() else None
+    beside = kept.drift_path(path)
+    drift = kept.read(beside) if beside.exists() else None
     if drift is not None and drift.header.parents.get("model") != goldens.header.parents.get("model"):
         raise Refusal(
             f"{beside}: is of another model ({drift.records[0].model}) than {path.name} "
@@ -235,11 +234,7 @@ def _side(loaded: LoadedBrief, name: str) -> Side:
     return Side(goldens, drift)
 
 
-def _drift_path(path: Path) -> Path:
-    return path.with_name(f"{path.stem}{pipeline.DRIFT}.json")
-
-
-def _own_parents(found: Found) -> dict[str, str]:
+def _own_parents(found: kept.Kept) -> dict[str, str]:
     return {
         name: digest
         for name, digest in found.header.parents.items()
@@ -247,9 +242,7 @@ def _own_parents(found: Found) -> dict[str, str]:
     }
 
 
-def _check_comparable(before: Found, after: Found) -> None:
-    from llm_finetuning.commands import evaluate
-
+def _check_comparable(before: kept.Kept, after: kept.Kept) -> None:
     changed = artifact.changed_parents(_own_parents(before), _own_parents(after))
     ids = [{item.prompt_id for item in found.records[0].items} for found in (before, after)]
     if not changed and ids[0] == ids[1]:
@@ -257,11 +250,11 @@ def _check_comparable(before: Found, after: Found) -> None:
     parts = _settings_words(before, after) if "sampling settings" in changed else ""
     raise Refusal(
         f"{after.path}: differs in {changed or 'the rows'}{parts} from {before.path}; evaluate one of the two again "
-        f"as the other was, under another --name{evaluate.scored_anew(changed, before.path)}"
+        f"as the other was, under another --name{scored_anew(changed, before.path)}"
     )
 
 
-def _settings_words(before: Found, after: Found) -> str:
+def _settings_words(before: kept.Kept, after: kept.Kept) -> str:
     known = [found.header.settings for found in (before, after)]
     words = [
         f"{key} {known[1].get(key)} for {known[0].get(key)}"
@@ -271,14 +264,14 @@ def _settings_words(before: Found, after: Found) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
-def _transcripts(found: Found) -> dict[str, list[Sample]]:
-    path = found.path.with_name(f"{found.path.stem}{pipeline.TRANSCRIPTS}")
-    if not path.exists() or artifact.digest_file(path) != found.header.parents.get(path.name):
-        return {}
+def _transcripts(found: kept.Kept) -> dict[str, list[Sample]]:
     by_item: dict[str, list[Sample]] = {}
-    for sample in artifact.read_lines(path, Sample, without=["completion_ids"]).records:
-        by_item.setdefault(sample.prompt_id, []).append(sample)
-    return {name: sorted(samples, key=lambda sample: sample.index) for name, samples in by_item.items()}
+    try:
+        for sample in kept.completions_of(found):
+            by_item.setdefault(sample.prompt_id, []).append(sample)
+    except Refusal:  # nobody asked for them; what needs them says so
+        return {}
+    return by_item
 
 
 def _corrected(base: Evaluation, candidate: Evaluation) -> Sequence[str]:
