@@ -27,6 +27,9 @@ METHOD = (
     f"near: {SIMILAR:.0%} of the {WORDS}-word shingles in common (exact Jaccard), those of a shared template left out"
 )
 
+# Format characters (category Cf) that stand in texts; to ask each character for its category takes ten times as long.
+_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+
 # A word, one letter of a script without spaces, or a sign: 2 + 3 is another question than 2 * 3.
 _TOKEN = re.compile(r"[a-z0-9\u00c0-\u052f]+|[^\W_]|[^\s\w.,:;?'\"]")
 
@@ -40,8 +43,9 @@ class Near:
 
 
 def folded(text: str) -> str:
-    """Return the text as exact comparison sees it."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """Return the text as exact comparison sees it: without what nobody sees, such as zero-width spaces."""
+    shown = text if text.isascii() else _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
+    return " ".join(shown.casefold().split())
 
 
 def same(texts: Sequence[str]) -> list[list[int]]:

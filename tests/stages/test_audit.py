@@ -328,6 +328,7 @@ def test_a_shared_template_makes_no_near_duplicates() -> None:
 def test_signs_tell_questions_apart_and_case_and_space_do_not() -> None:
     """Sum and product of the same numbers are two questions."""
     assert overlap.folded("What  IS\n2?") == overlap.folded("what is 2?")
+    assert overlap.folded("what\u200b is\ufeff \uff12?") == overlap.folded("what is 2?")
     one, other = (f"compute the value of 12 {sign} 34 {sign} 56 {sign} 78 for me" for sign in "+*")
     assert [] == overlap.near([one, other]).groups
     assert [[0, 2]] == overlap.same(["a", "b", "a"])

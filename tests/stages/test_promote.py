@@ -157,6 +157,18 @@ CASES: dict[str, tuple[tuple[Evaluation, Evaluation], dict[str, Any], str, str]]
         "insufficient",
         "ungraded-items",
     ),
+    "only what the base fails is not graded": (
+        paired([[1.0, 1.0, None, None]] * 40, [[1.0, 1.0, 0.0, 0.0]] * 40),
+        {},
+        "insufficient",
+        "ungraded-items",
+    ),
+    "a loss that grading could not undo": (
+        paired([[1.0, 1.0, 1.0, None]] * 40, [[1.0, 0.0, 0.0, 0.0]] * 40),
+        {},
+        "rejected",
+        "worse",
+    ),
     "nothing graded": (paired([[None]] * 3, [[None]] * 3), {}, "insufficient", "not-graded"),
     "one model twice": (paired(LOW, HIGH), {"setting": Setting(same_model=True)}, "insufficient", "same-model"),
     "no difference": (paired(LOW, LOW), {}, "insufficient", "no-difference"),

@@ -66,6 +66,7 @@ class Evidence:
     items: int  # goldens that decide, graded or not
     ungraded: int  # of them, those with a completion of either model that was not graded
     least_gain: float  # in pass@1 on them, where every such completion spoke against the candidate
+    most_gain: float  # likewise, where each of them spoke for it
     items_needed: int | None
     wanted: Wanted
     training: Training

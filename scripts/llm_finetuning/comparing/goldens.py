@@ -26,15 +26,21 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             next_action="mend the graders until they grade the goldens' completions, then evaluate both again",
         )
         return
+    could_undo = evidence.ungraded and (
+        evidence.most_gain >= 0 if found.verdict == "worse" else evidence.least_gain <= 0
+    )
+    if could_undo and found.verdict != "no-difference-shown":
+        yield _ungraded(evidence)
     if found.verdict == "worse":
-        yield Finding(
-            code="worse",
-            weight="blocks",
-            text=f"success on {gap.n} goldens falls from {shift_words(success)}; {_test(evidence)}",
-            next_action=f"keep `{found.base}`; read the {found.lost} items that `{found.candidate}` lost in "
-            "promotion-report.html, and train on what they have in common",
-            estimate=gap,
-        )
+        if not could_undo:
+            yield Finding(
+                code="worse",
+                weight="blocks",
+                text=f"success on {gap.n} goldens falls from {shift_words(success)}; {_test(evidence)}",
+                next_action=f"keep `{found.base}`; read the {found.lost} items that `{found.candidate}` lost in "
+                "promotion-report.html, and train on what they have in common",
+                estimate=gap,
+            )
     elif found.verdict == "improved":
         yield Finding(
             code="improved",
@@ -102,11 +108,9 @@ def _undecided(evidence: Evidence) -> tuple[str, str]:
 
 
 def _enough(evidence: Evidence) -> Iterator[Finding]:
-    """Yield why a gain on so few items, or on those that could be graded, is not enough to promote.
+    """Yield why a gain on so few items is not enough to promote.
 
-    Below 1 / gain items a single one moves pass@1 by more than the gain that is wanted. Completions that were not
-    graded are taken at their worst, since a grader may give up on what only one model writes: if all of them spoke
-    against the candidate, would there still be a gain?
+    Below 1 / gain items a single one moves pass@1 by more than the gain that is wanted.
     """
     found = evidence.deciding
     n = found.success.difference.n
@@ -119,11 +123,19 @@ def _enough(evidence: Evidence) -> Iterator[Finding]:
             f"{evidence.wanted.gain:g}",
             next_action=f"add goldens: about {max(least, evidence.items_needed or 0)} to show that gain",
         )
-    if found.verdict == "improved" and evidence.ungraded and evidence.least_gain <= 0:
-        yield Finding(
-            code="ungraded-items",
-            weight="insufficient",
-            text=f"{evidence.ungraded} of {evidence.items} goldens have completions that were not graded, which could "
-            "undo the gain",
-            next_action="mend the graders until they grade these completions, then evaluate both again",
-        )
+
+
+def _ungraded(evidence: Evidence) -> Finding:
+    """Return that completions nobody graded could undo what is shown.
+
+    They are taken at their worst, since a grader may give up on what only one of the models writes: if all of them
+    spoke the other way, would anything be left of the difference?
+    """
+    what = "loss" if evidence.deciding.verdict == "worse" else "gain"
+    return Finding(
+        code="ungraded-items",
+        weight="insufficient",
+        text=f"{evidence.ungraded} of {evidence.items} goldens have completions that were not graded, which could undo "
+        f"the {what}",
+        next_action="mend the graders until they grade these completions, then evaluate both again",
+    )

@@ -64,6 +64,11 @@ def least_gain(pairs: Sequence[Pair]) -> float:
     return float(sum(worst, Fraction(0)) / max(len(worst), 1))
 
 
+def most_gain(pairs: Sequence[Pair]) -> float:
+    """Return the gain in pass@1, where every completion that was not graded spoke for the candidate."""
+    return -least_gain([(after, before) for before, after in pairs])
+
+
 def p_value(pairs: Sequence[Pair]) -> float:
     """Return the p-value of a difference in pass@1: sign-flip, which is McNemar's exact test of single completions."""
     return sign_flip(gains(pairs))

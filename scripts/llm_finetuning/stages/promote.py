@@ -123,6 +123,7 @@ def _evidence(
         items=len(deciding),
         ungraded=pairs.partly_graded(deciding),
         least_gain=pairs.least_gain(deciding),
+        most_gain=pairs.most_gain(deciding),
         items_needed=_needed(fresh or whole, deciding, wanted.gain, base.samples),
         wanted=wanted,
         training=training,
