@@ -68,7 +68,8 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.write(error.format_message() + "\n")
         return EXIT_DONE
     except click.ClickException as error:
-        return _stopped(arguments, [f"{error.format_message().rstrip('.')}; see `finetune --help`"], EXIT_BAD_INPUT)
+        called = getattr(getattr(error, "ctx", None), "command_path", "finetune")
+        return _stopped(arguments, [f"{error.format_message().rstrip('.')}; see `{called} --help`"], EXIT_BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
         return _stopped(arguments, ["interrupted; what was written is kept, run it again to go on"], EXIT_INTERRUPTED)
 

@@ -438,7 +438,7 @@ def test_printed_commands_can_be_pasted(tmp_path: Path, finetune: Finetune) -> N
     runs.write_samples(folder)
     _, out, _ = finetune("score", folder)
 
-    assert f"next: finetune review '{folder}'" in out
+    assert f"next: finetune probe '{folder}'" in out
 
 
 def test_defect_of_ours_is_no_answer(run_dir: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,16 @@ def test_copies_within_a_group_are_counted(texts: str, weight: str, hits: int) -
     assert f"{4 - hits / 4:.1f} distinct ones a group of 4.0" in finding.text
 
 
+@pytest.mark.parametrize(("empty", "weight"), [(1, "fine"), (2, "warns")])
+def test_completions_that_say_nothing_are_counted(empty: int, weight: str) -> None:
+    """Up to a tenth is the model's own silence; more is a prompt that it does not take for its turn."""
+    policy = [scored(place // 4, place % 4, 0.0, completion="\n" if place < empty else "a") for place in range(16)]
+    finding = named(lengths.empty_findings(evidence(policy)), "empty")
+
+    assert (finding.weight, finding.rate.hits, finding.rate.n) == (weight, empty, 16)
+    assert not lengths.empty_findings(evidence(policy[empty:]))
+
+
 def test_rewards_are_timed_over_a_generation_batch() -> None:
     """A hundredth of a second a completion is a third of a second for the 32 of a batch."""
     finding = named(lengths.cost_findings(evidence(lines([10] * 8, 0), plan=PLAN)), "reward-time")

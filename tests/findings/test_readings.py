@@ -104,7 +104,7 @@ def test_unsure_differs_from_nobody() -> None:
 
     assert [item.word for item in evidence(POLICY, labels=labels).read] == ["accept", "accept"]
     assert "readers-disagree" not in codes(found(labels))
-    assert named(found(labels), "labels").text.startswith("2 completions judged")
+    assert named(found(labels), "labels").text.startswith("2 of the 50 completions")
 
 
 def test_a_half_written_last_line_is_said() -> None:

@@ -272,7 +272,7 @@ def test_reading_low_temperature_samples_is_not_enough() -> None:
     report = judged_with(lambda labels: [label for label in labels if label.sample_id.endswith("low")])
 
     assert report.verdict == "insufficient-evidence"
-    assert "0 completions judged" in next(finding.text for finding in report.findings if finding.code == "labels")
+    assert "0 of the 50 completions" in next(finding.text for finding in report.findings if finding.code == "labels")
 
 
 def test_unsure_is_no_judgement() -> None:

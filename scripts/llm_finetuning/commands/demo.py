@@ -68,7 +68,7 @@ def run(
         facts["training"] = _training_facts(walked, run_dir)
         lines += _training_table(walked)
     reader = "reader: a program that knows the sums (oracle); your own runs are read by a person"
-    return facts, [*lines, "", reader, *_where(run_dir, quick=quick), "next: finetune new my-run"]
+    return facts, [*lines, "", reader, *_where(run_dir, model, quick=quick), "next: finetune new my-run"]
 
 
 def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str, GateReport], int]":
@@ -199,11 +199,12 @@ def _signed(gap: "Estimate") -> str:
     return f"{gap.value:+.3f} (95% interval {gap.low:+.3f} to {gap.high:+.3f})"
 
 
-def _where(run_dir: Path, *, quick: bool) -> list[str]:
-    everything = (
-        f"everything is in {run_dir}; `finetune status {run_dir}` shows it, {run_dir / 'gate.html'} in a browser"
-    )
+def _where(run_dir: Path, model: str, *, quick: bool) -> list[str]:
+    everything = [
+        f"everything is in {run_dir}; `finetune status {run_dir}` shows it, {run_dir / 'gate.html'} in a browser",
+        f"the model is in {model}: a `model:` for briefs where the hub cannot be reached",
+    ]
     if quick:
-        return [everything]
+        return everything
     trained = run_dir / "grpo"
-    return [everything, f"the trained run is {trained}: `finetune compare {trained} base final` has more of it"]
+    return [*everything, f"the trained run is {trained}: `finetune compare {trained} base final` has more of it"]

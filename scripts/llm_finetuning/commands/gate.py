@@ -223,7 +223,16 @@ def lines_of(report: Any, run_dir: Path) -> list[str]:
         lines.append(f"\n  and {rest} more disagreements in gate.html")
     lines += [f"  note: {text}" for text in report.notes]
     wrote = f"wrote: {run_dir / 'gate.json'}"
-    return [*lines, "", wrote, f"open in a browser: {run_dir / 'gate.html'}", f"next: {report.next_action}"]
+    return [*lines, "", wrote, f"open in a browser: {run_dir / 'gate.html'}", _next_line(report, run_dir)]
+
+
+def _next_line(report: Any, run_dir: Path) -> str:
+    """Return what comes next; after an open gate that is a command, once more with why."""
+    from llm_finetuning import artifact
+
+    if report.verdict != "open":
+        return f"next: {report.next_action}"
+    return f"next: {artifact.shell_line('plan', run_dir)} ({report.next_action.partition(': ')[2]})"
 
 
 def _disagreement_lines(found: Any) -> list[str]:

@@ -55,7 +55,8 @@ def run(run_dir: Path) -> dict[str, Any]:
     needed = Rule(success=0.0).labels
     reads_on = len(lineage.judged(samples, lineage.labels(loaded))) < needed
     facts = _facts(path, scores)
-    follow = artifact.shell_line("review" if reads_on else "gate", run_dir)
+    probed = (loaded.run_dir / "probe.json").exists()
+    follow = artifact.shell_line("probe" if not probed else "review" if reads_on else "gate", run_dir)
     return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
 
 

@@ -98,6 +98,32 @@ def diversity_findings(evidence: Evidence) -> list[Finding]:
     ]
 
 
+def empty_findings(evidence: Evidence) -> list[Finding]:
+    """Return how many completions say nothing, where any does: a chat model that is given plain text ends so."""
+    counts = [
+        (sum(not text_of(scored.sample.completion).strip() for scored in group), len(group))
+        for group in evidence.groups
+    ]
+    whole = clustered_share(counts)
+    hits = sum(count for count, _ in counts)
+    if not hits:
+        return []
+    found = Rate(hits=hits, n=whole.n, low=whole.low, high=whole.high)
+    many = whole.value > evidence.rule.empty
+    return [
+        Finding(
+            code="empty",
+            weight="warns" if many else "fine",
+            text=f"completions without a word: {rate_words(found)}",
+            next_action="write the prompts as lists of messages if the model was tuned for chat, or show it a worked "
+            "example in the prompt, then sample again"
+            if many
+            else None,
+            rate=found,
+        )
+    ]
+
+
 def cost_findings(evidence: Evidence) -> list[Finding]:
     """Return the rewards' wall time a generation batch, and its share beside the generation of that batch."""
     batch = evidence.plan.completions_per_batch

@@ -103,7 +103,9 @@ def _enough(evidence: Evidence) -> list[Finding]:
         Finding(
             code="labels",
             weight="insufficient" if wanting > 0 else "fine",
-            text=f"{judged} completions judged by a reader, {needed} needed",
+            text=f"{judged} of the {needed} completions that are needed were judged by a reader"
+            if wanting > 0
+            else f"{judged} completions judged by a reader, {needed} needed",
             next_action=action if wanting > 0 else None,
         )
     ]

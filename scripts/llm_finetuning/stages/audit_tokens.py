@@ -67,7 +67,8 @@ def _rendering(tokens: Tokens) -> Iterator[Finding]:
         yield Finding(
             code="template-unused",
             weight="warns",
-            text="prompts are plain text, which the model's chat template is not applied to",
+            text="prompts are plain text, which the model's chat template is not applied to; a model that was tuned "
+            "for chat often ends at once on them: write them as lists of messages",
             next_action="write prompts as lists of messages, if the model was tuned for chat",
         )
     if facts["empty_rows"]:

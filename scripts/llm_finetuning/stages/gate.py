@@ -94,6 +94,7 @@ def judge(
         *success.findings(evidence),
         lengths.truncation_finding(evidence),
         *lengths.diversity_findings(evidence),
+        *lengths.empty_findings(evidence),
         *values.component_findings(evidence),
         *lengths.cost_findings(evidence),
     ]

@@ -72,12 +72,18 @@ def report(
     acting = blocking or wanting
     return ProbeReport(
         verdict="blocked" if blocking else "insufficient-evidence" if wanting else "held",
-        next_action=str(acting[0].next_action) if acting else "read: no attack was paid and no right work was refused",
+        next_action=str(acting[0].next_action) if acting else _on(findings),
         findings=findings,
         honest=list(honest),
         results=list(results),
         notes=list(notes),
     )
+
+
+def _on(findings: Sequence[Finding]) -> str:
+    """Return the next action where nothing blocks."""
+    warning = sum(finding.weight == "warns" for finding in findings)
+    return f"read: nothing blocks{f'; look first at the {warning} that warn' if warning else ', and nothing warns'}"
 
 
 def _raising_findings(results: Sequence[ProbeResult], whole_batch_faults: Sequence[str]) -> list[Finding]:

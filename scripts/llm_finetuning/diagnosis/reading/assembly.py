@@ -46,7 +46,10 @@ def assemble(table: Table, path: Path, options: Mapping[str, Any]) -> RunLog:
     steps, series = _side(kinds, [row for row in kept if rows.trains[row]], rows, notes)
     held_out_steps, held_out = _side(kinds, [row for row in kept if rows.evaluates[row]], rows, notes, held_out=True)
     if not series:
-        raise Refusal(f"{path}: holds evaluations and no row of training; give the log that the trainer wrote")
+        raise Refusal(
+            f"{path}: holds evaluations and no row of training yet: wait for the first step, or give the log that the "
+            "trainer wrote"
+        )
     present = dict.fromkeys(name for kind in kinds for name in kind.names)
     return RunLog(
         source=str(path),
