@@ -33,8 +33,8 @@ def main() -> None:
     evaluate.run(trained, **measured)
     evaluate.run(trained, checkpoint="final", **measured)
     watch_by_the_right_reward(wrong)
-    for checkpoint in (None, "final"):  # a gamed reward decides before drift does
-        evaluate.run(wrong, checkpoint=checkpoint, suite="goldens", **measured)
+    for checkpoint in (None, "final"):
+        evaluate.run(wrong, checkpoint=checkpoint, **measured)
     found = {
         "base, after SFT": compare.run(trained, road.BEFORE, "base"),
         "after SFT, GRPO": compare.run(trained, "base", road.AFTER),

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from llm_finetuning.engines import checkpoint
 from llm_finetuning.engines.completions import completion, seed_of_batch, seed_of_completion
 from llm_finetuning.engines.prompts import OPEN_THOUGHT
 from llm_finetuning.engines.protocol import Failure
-from llm_finetuning.engines.vllm_sampler import context_needed
+from llm_finetuning.engines.vllm_sampler import context_needed, cpu_dtype
 from llm_finetuning.errors import Refusal
 from llm_finetuning.program import run_program
 
@@ -126,3 +127,23 @@ def test_other_ends_open_no_thought(closed: str) -> None:
 def test_a_continued_job_reserves_the_same_context(tokens: int, context: int | None, room: int) -> None:
     """What is left of a job mostly has another longest prompt."""
     assert room == context_needed(tokens, context)
+
+
+@pytest.mark.parametrize(
+    ("kept", "on_cpu", "sampled", "warns"),
+    [
+        ("torch.float32", "float32", "bfloat16", True),
+        ("torch.float32", "float32", "float16", True),
+        ("torch.float32", "float32", "float32", False),
+        ("torch.bfloat16", "bfloat16", "bfloat16", False),
+        (None, "bfloat16", "bfloat16", False),
+    ],
+)
+def test_weights_in_32_bits_are_not_rounded_without_a_word(
+    kept: str | None, on_cpu: str, sampled: str, *, warns: bool
+) -> None:
+    """A CPU keeps them; where a GPU samples them in 16 bits, that is said: a gentle training may be gone."""
+    config = SimpleNamespace(dtype=kept)
+
+    assert cpu_dtype(config) == on_cpu
+    assert (checkpoint.rounding_note(config, sampled) is not None) == warns

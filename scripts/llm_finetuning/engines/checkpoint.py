@@ -153,6 +153,26 @@ def context_length(config: Any) -> int | None:
     )
 
 
+def kept_dtype(config: Any) -> str:
+    """Return the format that a model's weights are saved in, as its config says; empty where it does not."""
+    named = getattr(config, "dtype", None)
+    return "" if named is None else str(named).removeprefix("torch.")
+
+
+def rounding_note(config: Any, dtype: str) -> str | None:
+    """Return a warning where weights that are saved in 32 bits are sampled in 16; None where nothing is rounded.
+
+    bfloat16 keeps 8 bits of a number: a change of a weight by less than a part in 256 is gone. A short training at a
+    small rate changes most weights by less than that, and its whole gain may go with it.
+    """
+    if kept_dtype(config) != "float32" or dtype == "float32":
+        return None
+    return (
+        f"the weights are saved in float32 and sampled in {dtype}, which may round away what a gentle training "
+        "changed; so will serving or saving them in it"
+    )
+
+
 def _has(config: Any, name: str) -> bool:
     return isinstance(getattr(config, name, None), int)
 

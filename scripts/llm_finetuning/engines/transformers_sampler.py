@@ -28,7 +28,10 @@ def sample(job: protocol.Job, send: protocol.Send) -> None:
     engine = Engine(job)
     batches, prompt_facts = prompts.prepare(job, engine.tokenizer, engine.context_length)
     engine.load_weights()
-    send({"kind": "ready", "facts": {**engine.facts(), **prompt_facts}})
+    facts = engine.facts()
+    if note := checkpoint.rounding_note(engine.config, facts["dtype"]):
+        send({"kind": "progress", "text": note})
+    send({"kind": "ready", "facts": {**facts, **prompt_facts}})
     for batch in batches:
         begun = time.perf_counter()
         groups = engine.groups(batch)
@@ -48,11 +51,11 @@ class Engine:
         self._model_name = job["model"]
         self._adapter = job.get("adapter")
         self._sampling = job["sampling"]
-        self._config = checkpoint.load_config(self._model_name)
+        self.config = checkpoint.load_config(self._model_name)
         self.tokenizer = checkpoint.load_tokenizer(adapter.tokenizer_source(self._adapter) or self._model_name)
         self._generation_config = checkpoint.load_generation_config(self._model_name)
         self._end_ids = checkpoint.end_token_ids(self.tokenizer, self._generation_config)
-        self.context_length = checkpoint.context_length(self._config)
+        self.context_length = checkpoint.context_length(self.config)
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         named = job.get("dtype")  # the job's own word, where the sensible one is not wanted
         self._dtype = getattr(torch, named) if named else self._sensible_dtype()
@@ -63,7 +66,7 @@ class Engine:
         if self._device == "cuda":
             return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
         fast = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
-        return torch.bfloat16 if fast and self._config.dtype == torch.bfloat16 else torch.float32
+        return torch.bfloat16 if fast and self.config.dtype == torch.bfloat16 else torch.float32
 
     def load_weights(self) -> None:
         """Load the weights; fails when some are missing, which transformers alone would fill at random."""
@@ -99,7 +102,7 @@ class Engine:
             "device": self._torch.cuda.get_device_name() if self._device == "cuda" else "cpu",
             "dtype": str(self._dtype).removeprefix("torch."),
             **adapter.facts(
-                checkpoint.facts(self._model_name, self._config, self.tokenizer, self._generation_config), self._adapter
+                checkpoint.facts(self._model_name, self.config, self.tokenizer, self._generation_config), self._adapter
             ),
         }
 

@@ -37,7 +37,10 @@ def sample(job: protocol.Job, send: protocol.Send) -> None:
     batches, prompt_facts = prompts.prepare(job, tokenizer, context)
     longest = max((len(request.ids) for batch in batches for request in batch), default=0)
     engine = Engine(job, config, tokenizer, context_needed(longest + _wanted(job), context))
-    send({"kind": "ready", "facts": {**engine.facts(), **prompt_facts}})
+    facts = engine.facts()
+    if note := checkpoint.rounding_note(config, facts["dtype"]):
+        send({"kind": "progress", "text": note})
+    send({"kind": "ready", "facts": {**facts, **prompt_facts}})
     for batch in batches:
         begun = time.perf_counter()
         groups = engine.groups(batch)
@@ -56,6 +59,11 @@ def context_needed(tokens: int, context: int | None) -> int:
     while room < tokens:
         room *= 2
     return room if context is None else min(room, context)
+
+
+def cpu_dtype(config: Any) -> str:
+    """Return what a CPU computes in: bfloat16, but never what would round weights that are saved in 32 bits."""
+    return "float32" if checkpoint.kept_dtype(config) == "float32" else "bfloat16"
 
 
 class Engine:
@@ -77,7 +85,7 @@ class Engine:
         try:
             self._llm = vllm.LLM(
                 model=job["model"],
-                dtype="auto" if on_gpu else "bfloat16",
+                dtype="auto" if on_gpu else cpu_dtype(config),
                 max_model_len=context,
                 generation_config="vllm",  # no sampling options from the model's own file
                 enforce_eager=not on_gpu,  # compiling for the CPU takes longer than a sampling job
