@@ -7,7 +7,8 @@ import pytest
 
 import evaluations
 from llm_finetuning.comparing.comparison import compare, parts
-from llm_finetuning.types import Comparison
+from llm_finetuning.comparing.table import Row
+from llm_finetuning.types import Comparison, Estimate, Shift
 
 Groups = Sequence[Sequence[float | None]]
 
@@ -127,3 +128,22 @@ def test_parts_are_compared_each_by_itself_and_adjusted_together() -> None:
     assert [(part.name, part.success.difference.n) for part in found] == [("a", 8), ("b", 8), ("c", 3)]
     assert found[0].p_value == pytest.approx(2 / 2**8)
     assert found[0].adjusted == pytest.approx(3 * found[0].p_value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "tone"),
+    [
+        ("pass@1", 0.2, "good"),
+        ("pass@1", -0.2, "bad"),
+        ("drift suite", 0.05, "level"),
+        ("cut at the cap", -0.2, "good"),
+        ("cut at the cap", 0.2, "bad"),
+        ("tokens", 0.2, "level"),
+        ("tokens", -0.2, "level"),
+    ],
+)
+def test_a_shift_is_for_the_better_or_not(name: str, value: float, tone: str) -> None:
+    """Fewer cuts are better, and a length by itself is neither."""
+    gap = Estimate(value=value, low=value - 0.1, high=value + 0.1, n=40)
+
+    assert Row(name=name, shift=Shift(base=0.5, candidate=0.5 + value, difference=gap), form=".3f").tone == tone

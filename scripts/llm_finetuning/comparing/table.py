@@ -5,6 +5,9 @@ from typing import Literal
 
 from llm_finetuning.types import Promotion, Shift
 
+LENGTH, CUT = "tokens", "cut at the cap"
+"""Names of the two numbers of which more is not better."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -19,6 +22,13 @@ class Row:
         """How its interval lies to 0."""
         gap = self.shift.difference
         return "up" if gap.low > 0 else "down" if gap.high < 0 else "level"
+
+    @property
+    def tone(self) -> Literal["good", "bad", "level"]:
+        """Whether that is for the better: fewer cuts are, and a length is neither."""
+        if self.moves == "level" or self.name == LENGTH:
+            return "level"
+        return "good" if (self.moves == "up") != (self.name == CUT) else "bad"
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
@@ -42,7 +52,7 @@ def rows_of(found: Promotion) -> list[Row]:
     return [
         *(Row(name=name, shift=shift, form=".3f") for name, shift in shares.items()),
         *(Row(name=name, shift=shift, form=".3g") for name, shift in means.items() if shift is not None),
-        *([Row(name="tokens", shift=deciding.tokens, form=".4g")] if deciding.tokens else []),
-        *([Row(name="cut at the cap", shift=deciding.cut, form=".3f")] if deciding.cut else []),
+        *([Row(name=LENGTH, shift=deciding.tokens, form=".4g")] if deciding.tokens else []),
+        *([Row(name=CUT, shift=deciding.cut, form=".3f")] if deciding.cut else []),
         *(Row(name=name, shift=shift, form=".3f") for name, shift in general.items()),
     ]

@@ -132,9 +132,9 @@ def _pictures(found: Promotion) -> list[dict[str, Any]]:
 
 
 def _picture(title: str, shares: Sequence[tuple[str, Shift]], caption: str, budget: float | None) -> dict[str, Any]:
-    colour = {"up": "good", "down": "bad", "level": "plain"}
+    colour = {"good": "good", "bad": "bad", "level": "plain"}
     rows = [
-        (name, shift.difference, colour[Row(name=name, shift=shift, form="").moves])
+        (name, shift.difference, colour[Row(name=name, shift=shift, form="").tone])
         for name, shift in shares
         if shift.difference.n
     ]
