@@ -63,7 +63,7 @@ FREE = {
     "finetune preflight RUN": ("0", "preflight: ready"),
     "finetune watch RUN --once": ("0", "step 60 of 60, ended: finished"),
     "finetune diagnose RUN": ("0", "verdict: healthy"),
-    "finetune compare RUN base final": ("0", "verdict: improved"),
+    "finetune compare RUN base final": ("0", "promotion: promoted"),
 }
 """Commands of the text that pass without a question: exit code and what the first answer says, on a trained run."""
 
