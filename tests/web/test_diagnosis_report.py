@@ -3,15 +3,14 @@
 import dataclasses
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from test_gate_report import Page
-from test_review_page import CHROMIUM, needs_browser
+from report_pages import Page, check_in_a_browser, check_that_nothing_is_loaded
+from test_review_page import needs_browser
 
 import logged_runs
 from llm_finetuning.diagnosis import diagnose, reading
@@ -111,13 +110,7 @@ def test_a_component_with_an_odd_name_stays_text(tmp_path: Path) -> None:
 
 def test_nothing_is_loaded_and_nothing_runs(page: Page) -> None:
     """One file: no address in any attribute, no import in the style, a policy that forbids the rest."""
-    for _, attributes in page.tags:
-        assert not {"src", "srcset", "action", "data"} & set(attributes)
-        assert all(target.startswith("#") for name, target in attributes.items() if name == "href" and target)
-    (style,) = page.texts["style"]
-    assert not re.search(r"@import|url\(", style)
-    policies = [attributes["content"] for _, attributes in page.tags if "http-equiv" in attributes]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+    check_that_nothing_is_loaded(page)
 
 
 def test_the_verdict_comes_first_then_the_one_change(hacked: tuple[RunLog, Diagnosis], page: Page) -> None:
@@ -349,22 +342,6 @@ def test_a_picture_begins_at_its_first_step_and_lowest_value() -> None:
 @needs_browser
 def test_it_fits_a_phone_and_follows_the_system(hacked: tuple[RunLog, Diagnosis], tmp_path: Path) -> None:
     """In a real browser nothing is wider than the window, nothing runs, and the colours follow light and dark."""
-    from playwright.sync_api import sync_playwright
-
     path = tmp_path / "diagnosis.html"
     path.write_text(render(*hacked), "utf-8", errors="replace")
-    assert shutil.which(CHROMIUM)
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        backs = []
-        for scheme, width in (("light", 390), ("dark", 390), ("light", 1200)):
-            shown = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
-            said: list[str] = []
-            shown.on("console", lambda message, said=said: said.append(message.text))
-            shown.goto(path.as_uri())
-            assert shown.evaluate("document.documentElement.scrollWidth") <= width
-            assert shown.title() == "Diagnosis: proxy only"
-            assert not said
-            backs.append(shown.evaluate("getComputedStyle(document.body).backgroundColor"))
-        browser.close()
-    assert backs[0] == backs[2] != backs[1]
+    check_in_a_browser(path, "Diagnosis: proxy only")

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from report_pages import Page, check_that_nothing_is_loaded
 
 import runs
 from llm_finetuning.types import Estimate
@@ -30,44 +30,6 @@ BRIEF = runs.BRIEF.replace(
     "- use: exact_answer\n    options: {extract: last_number}",
     "- file: mine.py:contains\n  - file: mine.py:polite\n    weight: 0.2",
 )
-VOID = {"meta", "rect", "line", "circle", "path", "img", "input", "br"}
-
-
-class Page(HTMLParser):
-    """The page as its elements, with attributes, nesting checked, and the text within."""
-
-    def __init__(self, text: str) -> None:
-        """Read the whole page."""
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.open: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep the element and go into it."""
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-            self.texts.setdefault(tag, []).append("")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep an element that holds nothing."""
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Leave the element, which has to be the innermost."""
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        """Keep the text for every element around it."""
-        for tag in dict.fromkeys(self.open):
-            self.texts[tag][-1] += data
-
-    def names(self) -> set[str]:
-        """Return the kinds of elements that the page has."""
-        return {tag for tag, _ in self.tags}
 
 
 @pytest.fixture
@@ -109,13 +71,7 @@ def test_what_a_model_wrote_stays_text(page: Page) -> None:
 
 def test_nothing_is_loaded_and_nothing_runs(page: Page) -> None:
     """One file: no address in any attribute, no import in the style, a policy that forbids the rest."""
-    for _, attributes in page.tags:
-        assert not {"src", "srcset", "action", "data"} & set(attributes)
-        assert all(target.startswith("#") for name, target in attributes.items() if name == "href" and target)
-    (style,) = page.texts["style"]
-    assert not re.search(r"@import|url\(", style)
-    policies = [attributes["content"] for _, attributes in page.tags if "http-equiv" in attributes]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+    check_that_nothing_is_loaded(page)
 
 
 def test_the_verdict_and_its_one_action_come_first(page: Page) -> None:

@@ -3,14 +3,13 @@
 import dataclasses
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_gate_report import Page
-from test_review_page import CHROMIUM, needs_browser
+from report_pages import Page, check_in_a_browser, check_that_nothing_is_loaded
+from test_review_page import needs_browser
 
 import evaluations
 from llm_finetuning import artifact, brief, drift
@@ -80,13 +79,7 @@ def test_what_a_model_wrote_stays_text(page: Page) -> None:
 
 def test_nothing_is_loaded_and_nothing_runs(page: Page) -> None:
     """One file: no address in any attribute, no import in the style, a policy that forbids the rest."""
-    for _, attributes in page.tags:
-        assert not {"src", "srcset", "action", "data"} & set(attributes)
-        assert all(target.startswith("#") for name, target in attributes.items() if name == "href" and target)
-    (style,) = page.texts["style"]
-    assert not re.search(r"@import|url\(", style)
-    policies = [attributes["content"] for _, attributes in page.tags if "http-equiv" in attributes]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+    check_that_nothing_is_loaded(page)
 
 
 def test_the_verdict_comes_first_with_its_reason_and_the_one_next_action(run: Path, page: Page) -> None:
@@ -209,21 +202,5 @@ def test_shifts_lie_around_zero_with_the_budget_beside_it() -> None:
 @needs_browser
 def test_it_fits_a_phone_and_follows_the_system(run: Path) -> None:
     """In a real browser nothing is wider than the window, nothing runs, and the colours follow light and dark."""
-    from playwright.sync_api import sync_playwright
-
     path = run / "promotion-report.html"
-    assert shutil.which(CHROMIUM)
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        backs = []
-        for scheme, width in (("light", 390), ("dark", 390), ("light", 1200)):
-            shown = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
-            said: list[str] = []
-            shown.on("console", lambda message, said=said: said.append(message.text))
-            shown.goto(path.as_uri())
-            assert shown.evaluate("document.documentElement.scrollWidth") <= width
-            assert shown.title() == "tuned: rejected"
-            assert not said
-            backs.append(shown.evaluate("getComputedStyle(document.body).backgroundColor"))
-        browser.close()
-    assert backs[0] == backs[2] != backs[1]
+    check_in_a_browser(path, "tuned: rejected")

@@ -18,7 +18,6 @@ from llm_finetuning.web import rendering
 from llm_finetuning.web.gate_pictures import pictures
 
 SHOWN = 200  # disagreements, and failing probes, with their texts; gate.json and probe.json hold all
-_LONGEST = 20_000  # characters of one text
 _WEIGHTS = get_args(Weight)
 
 
@@ -37,7 +36,7 @@ class View:
 def render(view: View) -> str:
     """Return the page as HTML."""
     environment = rendering.environment()
-    environment.filters["text"] = _whole
+    environment.filters["text"] = rendering.shortened("samples.jsonl or probe.json")
     report, evidence = view.report, view.evidence
     return environment.get_template("gate.html").render(
         brief=view.brief,
@@ -73,12 +72,6 @@ def render(view: View) -> str:
         header=view.header,
         versions={key: value for key, value in view.engine.items() if isinstance(value, str | int | float | bool)},
     )
-
-
-def _whole(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[:_LONGEST]}\n[... {len(text) - _LONGEST} more characters in samples.jsonl or probe.json]"
 
 
 def _summary(view: View) -> list[tuple[str, str, str]]:

@@ -19,7 +19,6 @@ from llm_finetuning.types import Estimate, Evaluation, EvaluationItem, Promotion
 from llm_finetuning.web import drawing, rendering
 
 SHOWN = 20  # items that were won, and as many that were lost, with their texts; the rest are counted
-_LONGEST = 20_000  # characters of one text
 _WEIGHTS = get_args(Weight)
 
 
@@ -49,7 +48,7 @@ class Duel:
 def render(view: View) -> str:
     """Return the page as HTML."""
     environment = rendering.environment()
-    environment.filters["text"] = _whole
+    environment.filters["text"] = rendering.shortened("eval/")
     environment.filters["sentence"] = rendering.sentence
     found = view.found
     deciding = found.fresh or found.goldens
@@ -72,12 +71,6 @@ def render(view: View) -> str:
         header=view.header,
         measured=[(one.records[0], one.header) for one in evaluations],
     )
-
-
-def _whole(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[:_LONGEST]}\n[... {len(text) - _LONGEST} more characters in eval/]"
 
 
 def _summary(found: Promotion) -> list[tuple[str, str, str]]:

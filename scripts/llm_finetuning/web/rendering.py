@@ -1,5 +1,6 @@
 """How a report becomes one self-contained page: every text of a model or a reader escaped and made visible."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from llm_finetuning import console
+
+LONGEST = 20_000  # characters of one text
 
 _PAGES = Path(__file__).parent / "pages"
 
@@ -26,6 +29,16 @@ def environment() -> Environment:
 def _visible(value: Any) -> Any:
     """Show control characters of every text that is put into the page; what is markup already passes."""
     return console.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def shortened(rest: str) -> Callable[[str], str]:
+    """Return what cuts a long text of a model or a data set; `rest` names the files that hold all of it."""
+
+    def cut(text: str) -> str:
+        more = len(text) - LONGEST
+        return text if more <= 0 else f"{text[:LONGEST]}\n[... {more} more characters in {rest}]"
+
+    return cut
 
 
 def sentence(text: str) -> Markup:
