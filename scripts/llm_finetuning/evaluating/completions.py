@@ -13,8 +13,6 @@ from llm_finetuning.types import Row, Sample
 OF_COMPLETIONS = ("held-out rows", "drift items", "sampling settings", "model", "seed", "engine")
 """Parents that decide what is drawn; any other decides only how it is scored."""
 
-SETTINGS = ("max_completion_length", "top_p", "top_k", "min_p", "repetition_penalty")
-
 
 class Completions:
     """What is drawn, with what decides it."""
@@ -32,7 +30,7 @@ class Completions:
         self.settings: dict[str, Any] = {
             "samples": samples,
             "temperature": temperature,
-            **{key: getattr(sampling, key) for key in SETTINGS},
+            **drawing.drawn_with(sampling),
             "chat_template_kwargs": sampling.chat_template_kwargs,
         }
         self.parents = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_finetuning import artifact, console
+from llm_finetuning import artifact, checkpoints, console
 from llm_finetuning.errors import Refusal
 from llm_finetuning.statistics import gain_shown, items_needed
 from llm_finetuning.types import Evaluation
@@ -58,7 +58,7 @@ def line_of(power: Power) -> str:
 
 def measured_base(folder: Path, fingerprint: str) -> Evaluation | None:
     """Return the baseline where it stands on these goldens; None where there is none, or of others."""
-    found = _read(folder / "base.json")
+    found = _read(folder / f"{checkpoints.BASE}.json")
     return found if found is not None and found.fingerprint == fingerprint else None
 
 

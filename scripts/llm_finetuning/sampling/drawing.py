@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_finetuning import artifact, console, dataset, environment
-from llm_finetuning.brief import LoadedBrief
+from llm_finetuning.brief import LoadedBrief, SamplingBrief
 from llm_finetuning.errors import MachineryFailure, Refusal
 from llm_finetuning.program import run_program
 from llm_finetuning.types import Row, Sample
@@ -137,6 +137,12 @@ def _ids(request: dict[str, Any]) -> set[str]:
     return {sample_id(request["prompt_id"], request["pass_name"], index) for index in range(request["n"])}
 
 
+def drawn_with(sampling: SamplingBrief) -> dict[str, Any]:
+    """Return the options that decide, beside the temperature, what an engine draws."""
+    names = ("max_completion_length", "top_p", "top_k", "min_p", "repetition_penalty")
+    return {name: getattr(sampling, name) for name in names}
+
+
 def _engine_records(
     loaded: LoadedBrief, batches: list[list[dict[str, Any]]], source: Source, python: str
 ) -> Generator[dict[str, Any], None, None]:
@@ -148,10 +154,7 @@ def _engine_records(
         "model": source.model,
         "adapter": source.adapter,
         "endpoint": endpoint,
-        "sampling": {
-            name: getattr(sampling, name)
-            for name in ("max_completion_length", "top_p", "top_k", "min_p", "repetition_penalty")
-        },
+        "sampling": drawn_with(sampling),
         "chat_template_kwargs": sampling.chat_template_kwargs,
         "batches": [
             [{key: request[key] for key in request if key != "columns"} for request in batch] for batch in batches
