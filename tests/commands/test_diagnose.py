@@ -19,7 +19,7 @@ import weights
 from llm_finetuning import artifact, brief
 from llm_finetuning.diagnosis.record import Diagnosis
 from llm_finetuning.promoting import contest
-from llm_finetuning.stages.promote import Leakage, Setting, Suites, Training, Wanted, promote
+from llm_finetuning.stages.promote import Leakage, Setting, Suites, Training, Wanted, evidence_of, promote
 
 Finetune = Callable[..., tuple[int, str, str]]
 
@@ -318,7 +318,7 @@ def write_promotion(run: Path) -> None:
     """Write the answer of `compare` on two evaluations, as far as `status` reads it."""
     loaded = brief.load(run)
     before, after = evaluations.of_rewards([[1.0]]), evaluations.of_rewards([[0.0]], name="final")
-    found = promote(
+    evidence = evidence_of(
         before,
         after,
         suites=Suites(missing=["measure it"]),
@@ -327,6 +327,7 @@ def write_promotion(run: Path) -> None:
         training=Training(),
         setting=Setting(),
     )
+    found = promote(evidence)
     path = loaded.run_dir / "promotion.json"
     header = artifact.header_for(
         path, contest.parents_of(loaded, "base", "final"), {"base": "base", "candidate": "final"}

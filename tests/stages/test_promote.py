@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evaluations
-from llm_finetuning.stages.promote import Leakage, Setting, Suites, Training, Wanted, promote
+from llm_finetuning.stages.promote import Leakage, Setting, Suites, Training, Wanted, evidence_of, promote
 from llm_finetuning.statistics import sign_test
 from llm_finetuning.types import Arena, Evaluation, Leak, Promotion
 
@@ -59,7 +59,7 @@ def judged(base: Evaluation, candidate: Evaluation, **changed: Any) -> Promotion
         "setting": Setting(),
         **changed,
     }
-    return promote(base, candidate, **given)
+    return promote(evidence_of(base, candidate, **given))
 
 
 def paired(before: Groups, after: Groups, **also: Any) -> tuple[Evaluation, Evaluation]:

@@ -60,7 +60,7 @@ class Contest:
         fought = self._arena({leak.prompt_id for leak in leaks.found}) if arena else None
         wanted, training = self.loaded.brief.evaluation, variants.training_of(self.loaded.brief)
         parents = [side.goldens.header.parents for side in self.sides]
-        return stage.promote(
+        evidence = stage.evidence_of(
             base,
             candidate,
             suites=self._suites(),
@@ -79,6 +79,7 @@ class Contest:
             ),
             arena=fought,
         )
+        return stage.promote(evidence)
 
     def _suites(self) -> stage.Suites:
         measured = [None if side.drift is None else side.drift.records[0] for side in self.sides]

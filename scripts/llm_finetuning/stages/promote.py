@@ -18,7 +18,7 @@ from llm_finetuning.comparing.evidence import Evidence, Leakage, Setting, Suites
 from llm_finetuning.statistics import items_needed
 from llm_finetuning.types import Arena, Comparison, Evaluation, Finding, Promotion, PromotionVerdict, Weight
 
-__all__ = ["Leakage", "Setting", "Suites", "Training", "Wanted", "promote"]
+__all__ = ["Leakage", "Setting", "Suites", "Training", "Wanted", "evidence_of", "promote"]
 
 ORDER = (
     "reward-hacked",  # explains a fall of success, and of everything else
@@ -47,23 +47,8 @@ that only matters for a candidate which is better.
 _WEIGHTS = get_args(Weight)
 
 
-def promote(
-    base: Evaluation,
-    candidate: Evaluation,
-    *,
-    suites: Suites,
-    leaks: Leakage,
-    wanted: Wanted,
-    training: Training,
-    setting: Setting,
-    arena: Arena | None = None,
-) -> Promotion:
-    """Return whether `candidate` may take the place of `base`, both evaluated on the same goldens.
-
-    The drift suite of both, what leaked, what the brief wants, and how the candidate was trained are given; a pairwise
-    judgement supports or warns. The answer does not depend on the order of the items.
-    """
-    evidence = _evidence(base, candidate, suites, leaks, wanted, training, setting, arena)
+def promote(evidence: Evidence) -> Promotion:
+    """Return whether the candidate may take its base's place; the answer does not depend on the order of the items."""
     found = sorted(
         (
             finding
@@ -74,36 +59,42 @@ def promote(
     )
     verdict, reason, next_action = _verdict(found, evidence)
     return Promotion(
-        base=base.name,
-        candidate=candidate.name,
+        base=evidence.goldens.base,
+        candidate=evidence.goldens.candidate,
         verdict=verdict,
         reason=reason,
         next_action=next_action,
         findings=found,
         goldens=evidence.goldens,
         fresh=evidence.fresh,
-        leaked=list(leaks.found),
+        leaked=list(evidence.leakage.found),
         buckets=list(evidence.buckets),
         drift=evidence.drift,
         kinds=list(evidence.kinds),
-        drift_budget=wanted.drift,
-        wanted_gain=wanted.gain,
+        drift_budget=evidence.wanted.drift,
+        wanted_gain=evidence.wanted.gain,
         items_needed=evidence.items_needed,
-        arena=arena,
-        notes=[*setting.notes, *evidence.goldens.notes],
+        arena=evidence.arena,
+        notes=[*evidence.setting.notes, *evidence.goldens.notes],
     )
 
 
-def _evidence(
+def evidence_of(
     base: Evaluation,
     candidate: Evaluation,
+    *,
     suites: Suites,
     leaks: Leakage,
     wanted: Wanted,
     training: Training,
     setting: Setting,
-    arena: Arena | None,
+    arena: Arena | None = None,
 ) -> Evidence:
+    """Return what decides whether `candidate` may take the place of `base`, both evaluated on the same goldens.
+
+    The drift suite of both, what leaked, what the brief wants, and how the candidate was trained are given; a pairwise
+    judgement supports or warns.
+    """
     leaked = {leak.prompt_id for leak in leaks.found} & {item.prompt_id for item in base.items}
     fresh_ids = {item.prompt_id for item in base.items} - leaked
     whole = compare(base, candidate)
