@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,8 +137,11 @@ class TrainingRun:
                 "`finetune train --stop` ends it after the step at hand"
             ) from None
 
-    def stop(self, wait_s: float) -> bool:
-        """Ask a run to finish its step, save and stop; tell whether it has ended within `wait_s` seconds."""
+    def stop(self, wait_s: float, waiting: Callable[[], None] = lambda: None) -> bool:
+        """Ask a run to finish its step, save and stop; tell whether it has ended within `wait_s` seconds.
+
+        `waiting` is called again and again until then.
+        """
         if not self.is_running():
             return True
         deadline = time.monotonic() + wait_s
@@ -149,6 +152,7 @@ class TrainingRun:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         while self.is_running() and time.monotonic() < deadline:
+            waiting()
             time.sleep(POLL_S)
         return not self.is_running()
 

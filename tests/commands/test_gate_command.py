@@ -1,5 +1,6 @@
 """`gate` as a person calls it: what it asks for, what closes it again, a person's override, and its cost."""
 
+import dataclasses
 import json
 import os
 import pty
@@ -351,3 +352,31 @@ def test_gating_a_hundred_prompts_is_quick(tmp_path: Path, finetune: Finetune) -
     assert code == 0
     assert seconds < 5.0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000  # kB
+
+
+def test_a_disputed_sample_is_shown_with_its_question(run_dir: Path, finetune: Finetune) -> None:
+    """Prompt and completion on a line each; of a long one the beginning and the end, where the question stands."""
+    long = "Think first. " * 40
+
+    def said(i: int, index: int) -> str:
+        return f"{long}\n{runs.completion(i, index)}" if i == 0 else runs.completion(i, index)
+
+    samples = runs.write_samples(run_dir, text_of=said)
+    prompts = [{"role": "system", "content": f"Begin.\n{long}"}, {"role": "user", "content": "How many?\nCount."}]
+    edited = [dataclasses.replace(one, prompt=prompts) if one.prompt_id == "q0" else one for one in samples]
+    path = run_dir / "samples.jsonl"
+    header = artifact.header_for(path, lineage.of_samples(brief.load(run_dir)), {"expected": 75, "engine": {}})
+    artifact.write_lines(path, header, edited)
+    runs.examine(run_dir)
+    read_by_ada(run_dir, finetune, edited, lambda one: is_right(one) and one.sample_id not in ("q0/2", "q3/2"))
+    lines = [line.strip() for line in finetune("gate", run_dir)[1].splitlines()]
+    heads = ("q0/2: paid, but rejected (reward 1, gold 1)", "q3/2: paid, but rejected (reward 1, gold 7)")
+    long_one, short_one = map(lines.index, heads)
+
+    assert lines[short_one + 1 : short_one + 3] == ["prompt: What is 4 + 3?", "completion: The answer is 7."]
+    prompt, completion = lines[long_one + 1 : long_one + 3]
+    assert prompt.startswith("prompt: [system] Begin. Think first. ")
+    assert prompt.endswith(" [user] How many? Count.")
+    assert completion.startswith("completion: Think first. ")
+    assert completion.endswith(" The answer is 1.")
+    assert {len(prompt.removeprefix("prompt: ")), len(completion.removeprefix("completion: "))} <= {158, 159, 160}

@@ -75,7 +75,19 @@ def test_what_is_not_known_is_exit_3(tmp_path: Path, finetune: Finetune, what: s
     assert (code, facts["verdict"]) == (3, "unknown")
     assert facts["phases"] == []
     wanted = {"card": "hardware: auto", "model": "config.json", "family": "perceptron"}
-    assert wanted[what] in facts["next_action"]
+    assert wanted[what] in facts["reason"]
+    assert facts["next_action"] == f"do what the reason asks for, then `finetune plan {run}`"
+
+
+def test_a_reason_is_said_once(tmp_path: Path, finetune: Finetune) -> None:
+    """The first line says why nothing is known, the last what to call again, with the memory that was stated."""
+    run = write(tmp_path)
+    (tmp_path / "model" / "config.json").unlink()
+    out = finetune("plan", run, "--available", "20", "--host", "1")[1]
+
+    assert out.startswith(f"plan: unknown: model: {tmp_path / 'model'} has no config.json; name the folder")
+    assert out.count("has no config.json") == 1
+    assert out.endswith(f"then `finetune plan {run} --available 20 --host 1`\n")
 
 
 def test_memory_that_is_stated(tmp_path: Path, finetune: Finetune) -> None:

@@ -6,7 +6,9 @@ import re
 import select
 import subprocess
 import sys
+import termios
 import time
+import tty
 from pathlib import Path
 
 import pytest
@@ -20,15 +22,15 @@ START = "import sys; sys.path[0] = sys.argv.pop(1); from llm_finetuning.cli impo
 
 
 class Terminal:
-    """A process behind a pseudo-terminal: keys in, what is on screen out."""
+    """A process behind a pseudo-terminal, which stays open as under a shell: keys in, what is on screen out."""
 
     def __init__(self, *arguments: object) -> None:
         """Start `finetune` with these arguments."""
-        self.master, slave = pty.openpty()
+        self.master, self.slave = pty.openpty()
         command = [sys.executable, "-c", START, str(SCRIPTS), *map(str, arguments)]
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
-        os.close(slave)
+        place = self.slave
+        self.process = subprocess.Popen(command, stdin=place, stdout=place, stderr=place, env=environment)
         self.shown = ""
         self.cursor = 0  # what was waited for before does not count again
 
@@ -41,10 +43,7 @@ class Terminal:
                 self.process.wait()
                 pytest.fail(f"not shown: {words!r} in {self.shown[begun:]!r}")
             if select.select([self.master], [], [], 0.2)[0]:
-                try:
-                    self.shown += os.read(self.master, 65536).decode("utf-8", "replace")
-                except OSError:
-                    break
+                self.shown += os.read(self.master, 65536).decode("utf-8", "replace")
         self.cursor = self.shown.find(words, begun) + len(words)
         return self.shown[begun : self.cursor]
 
@@ -56,7 +55,14 @@ class Terminal:
         """Wait for the end and return the exit code."""
         code = self.process.wait(30)
         os.close(self.master)
+        os.close(self.slave)
         return code
+
+    def left(self) -> bytes:
+        """Wait for the end and return the keys that the next program on this terminal, as a shell, would read."""
+        self.process.wait(30)
+        tty.setraw(self.slave, termios.TCSANOW)
+        return os.read(self.slave, 4096) if select.select([self.slave], [], [], 0.2)[0] else b""
 
 
 def labels(run_dir: Path) -> list[tuple[str, str]]:
@@ -69,10 +75,14 @@ def sampled(run_dir: Path) -> Path:
     return run_dir
 
 
-def test_reading_labels_noting_and_going_back(sampled: Path) -> None:
-    """Each key does what the line at the bottom says, and each label is on disk before the next screen."""
+@pytest.mark.parametrize("back", ["k", "b"])
+def test_reading_labels_noting_and_going_back(sampled: Path, back: str) -> None:
+    """Each key does what the line at the bottom says, and each label is on disk before the next screen.
+
+    The key that goes back is that of the page; its earlier name is still taken.
+    """
     terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
-    terminal.until("q stop")
+    assert "n note   k back   q stop" in terminal.until("q stop")
     terminal.press("a")
     terminal.until("sample 2 of 3")
     terminal.until("q stop")
@@ -84,7 +94,7 @@ def test_reading_labels_noting_and_going_back(sampled: Path) -> None:
     terminal.press("r")
     terminal.until("sample 3 of 3")
     terminal.until("q stop")
-    terminal.press("b")
+    terminal.press(back)
     assert "your label: reject odd one" in terminal.until("q stop")
     terminal.press("u")
     terminal.until("q stop")
@@ -136,3 +146,50 @@ def test_arrow_keys_are_no_verdicts(sampled: Path) -> None:
     terminal.until("next:")
     assert terminal.end() == 0
     assert labels(sampled) == []
+
+
+@pytest.mark.parametrize("keys", ["rraq", "rq\nls\n", "q"], ids=["hasty", "lines", "stopped"])
+def test_no_key_is_left_to_the_shell(sampled: Path, keys: str) -> None:
+    """What was typed ahead of the end goes nowhere, however the sitting ends."""
+    terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "2")
+    terminal.until("q stop")
+    terminal.press("a")
+    terminal.until("sample 2 of 2")
+    terminal.until("q stop")
+    terminal.press(keys + "ar" * 20)
+    terminal.until("next:")
+
+    assert terminal.left() == b""
+    assert terminal.end() == 0
+    assert labels(sampled) == [("accept", ""), ("reject", "")][: 2 if "r" in keys else 1]
+
+
+def test_a_key_that_comes_a_moment_late_is_dropped_too(sampled: Path) -> None:
+    """Who types at reading speed presses once more before the end is on the screen."""
+    terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "1")
+    terminal.until("q stop")
+    for _ in range(6):
+        terminal.press("a")
+        time.sleep(0.15)
+    terminal.until("next:")
+
+    assert terminal.left() == b""
+    assert terminal.end() == 0
+    assert labels(sampled) == [("accept", "")]
+
+
+def test_the_end_says_what_was_labelled_and_what_comes_next(sampled: Path) -> None:
+    """The last sample is off the screen; a second sitting finds nothing to read and says the same."""
+    for keys in ("aur", ""):
+        terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
+        for place, key in enumerate(keys):
+            terminal.until(f"sample {place + 1} of 3")
+            terminal.until("q stop")
+            terminal.press(key)
+        last = terminal.until(f"next: finetune gate {sampled}")
+        _, cleared, screen = last.rpartition("\x1b[2J")
+
+        assert cleared
+        assert "all 3 samples are read: 1 accepted, 1 rejected, 1 left unsure\r\n" in screen
+        assert f"{len(keys)} labels added, 2 of 75 samples judged" in screen
+        assert terminal.end() == 0

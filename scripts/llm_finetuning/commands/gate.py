@@ -15,7 +15,7 @@ FORM_REWARDS = frozenset({"format_tags", "format_pattern", "soft_overlong", "rep
 """Library rewards that look at form alone: with no other, a completion without content earns."""
 
 SHOWN_DISAGREEMENTS = 5
-_EXCERPT = 160  # characters of a completion in the terminal; gate.json holds all of it
+_EXCERPT = 160  # characters of a prompt or completion in the terminal; gate.json holds all of it
 
 
 @click.command("gate", short_help="Decide whether the reward may be trained on")
@@ -237,9 +237,17 @@ def _next_line(report: Any, run_dir: Path) -> str:
 
 def _disagreement_lines(found: Any) -> list[str]:
     words = "paid, but rejected" if found.kind == "false_pass" else "not paid, but accepted"
-    completion = " ".join(found.completion.split())
-    excerpt = completion if len(completion) <= _EXCERPT else completion[: _EXCERPT - 3] + "..."
     return [
         f"  {found.sample_id}: {words} (reward {found.reward:g}, gold {found.answer})",
-        f"    {excerpt}",
+        f"    prompt: {_excerpt(found.prompt)}",
+        f"    completion: {_excerpt(found.completion)}",
     ]
+
+
+def _excerpt(text: str) -> str:
+    """Return a text on one line; of a long one its beginning and, where question and answer stand, its end."""
+    flat = " ".join(text.split())
+    if len(flat) <= _EXCERPT:
+        return flat
+    half = (_EXCERPT - len(" ... ")) // 2
+    return f"{flat[:half]} ... {flat[-half:]}"

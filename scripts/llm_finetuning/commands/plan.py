@@ -183,22 +183,23 @@ def _planned(
 ) -> Any:
     import dataclasses
 
+    from llm_finetuning import artifact
     from llm_finetuning.sizing import forecast, remedies, situation
     from llm_finetuning.sizing.unknown import Unknown
 
     longest, notes = _longest_prompt(loaded)
+    flags = [*(["--available", f"{available_gib:g}"] if available_gib is not None else [])]
+    flags += ["--host", f"{host_gib:g}"] if host_gib else []
     try:
         where = situation.situation_of(
             loaded, machine, longest_prompt=longest, available_gib=available_gib, host_gib=host_gib
         )
         now = forecast.forecast(loaded, where)
     except Unknown as unknown:
-        return _unknown_plan(str(unknown), notes)
+        return _unknown_plan(str(unknown), notes, artifact.shell_line("plan", loaded.run_dir, *flags))
     if host_gib and not where.device.unified and machine.gpus:
         notes = [*notes, "--host counts where host and GPU have one memory; on this card it changes nothing"]
     found = remedies.search(loaded, where, now) if now.verdict != "fits" else None
-    flags = [*(["--available", f"{available_gib:g}"] if available_gib is not None else [])]
-    flags += ["--host", f"{host_gib:g}"] if host_gib else []
     plan = _plan(loaded, now, found, notes, flags)
     time, measured, more = _time(loaded, where, now, calibrate=calibrate, python=python)
     return dataclasses.replace(plan, time=time, calibrated=measured, notes=[*plan.notes, *more])
@@ -238,13 +239,13 @@ def _longest_prompt(loaded: "LoadedBrief") -> tuple[int | None, list[str]]:
         return None, [f"the audit's prompt lengths are not used: {refusal.lines[0]}"]
 
 
-def _unknown_plan(reason: str, notes: list[str]) -> Any:
+def _unknown_plan(reason: str, notes: list[str], again: str) -> Any:
     from llm_finetuning.types import Plan
 
     return Plan(
         verdict="unknown",
         reason=reason,
-        next_action=reason,
+        next_action=f"do what the reason asks for, then `{again}`",
         device={},
         needs=None,
         phases=[],

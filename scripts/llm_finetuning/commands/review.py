@@ -4,17 +4,15 @@ import csv
 import getpass
 import io
 import os
-import select
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from llm_finetuning import console
+from llm_finetuning import console, keyboard
 from llm_finetuning.commands import options
 from llm_finetuning.errors import Refusal
 
@@ -27,12 +25,13 @@ if TYPE_CHECKING:
 
 VERDICTS: dict[str, "Verdict"] = {"a": "accept", "r": "reject", "u": "unsure"}
 _BY_WORD: dict[str, "Verdict"] = {verdict: verdict for verdict in VERDICTS.values()}
-KEYS = "a accept   r reject   u unsure   n note   b back   q stop"
+KEYS = "a accept   r reject   u unsure   n note   k back   q stop"
+_BACK = ("k", "b")  # `b` was its name in earlier versions
+_SAID: dict["Verdict", str] = {"accept": "accepted", "reject": "rejected", "unsure": "left unsure"}
 
 READS = 60  # completions that are asked for: the 50 that the gate wants, and some to be unsure of
 
 LOCK_WAIT_S = 5.0  # for another reader's label to be written
-ESCAPE_S = 0.02  # the letters of one key follow within it
 
 PROGRAM_READER = "oracle"  # the demo's reader; a person may not take its name
 
@@ -262,7 +261,7 @@ def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str,
     name = _reader_name(reader)
 
     def make(appender: "Appender[Label]", samples: Sequence["Sample"]) -> None:
-        with _single_keys():
+        with keyboard.single_keys():
             by_id = {sample.sample_id: sample for sample in samples}
             chosen = to_read(loaded, list(samples), appender.records, name, count)
             _read_all(appender, [by_id[item.sample_id] for item in chosen], [item.part for item in chosen], name)
@@ -288,17 +287,31 @@ def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], parts: Se
         sample = chosen[place]
         labels = mine()
         _show(sample, place, len(chosen), labels.get(sample.sample_id), note)
-        key = _key()
+        key = keyboard.key()
         if key in VERDICTS:
             rest = {"reader": reader, "note": note, "source": "terminal", "part": parts[place]}
             appender.append([label_for(sample, VERDICTS[key], **rest)])
             place, note = place + 1, ""
         elif key == "n":
-            note = _ask_note()
-        elif key == "b":
+            note = keyboard.line("note: ")
+        elif key in _BACK:
             place, note = max(0, place - 1), ""
         elif key in ("q", "\x03", "\x04", "end"):
             return
+    _close(mine())
+
+
+def _close(labels: "dict[str, Label]") -> None:
+    """Take the last sample off the screen with the keys that were meant for more, and say how all were labelled."""
+    from collections import Counter
+
+    from rich.console import Console
+
+    keyboard.drop()
+    Console(stderr=True).clear()
+    counts = Counter(label.verdict for label in labels.values())
+    words = ", ".join(f"{counts[verdict]} {said}" for verdict, said in _SAID.items() if counts[verdict])
+    console.note(f"all {len(labels)} samples are read: {words}")
 
 
 def _show(sample: "Sample", place: int, total: int, label: "Label | None", note: str) -> None:
@@ -325,55 +338,3 @@ def _show(sample: "Sample", place: int, total: int, label: "Label | None", note:
     if note:
         screen.print(Text(f"note: {console.visible(note)}", style="italic"))
     screen.print(Text(KEYS, style="dim"))
-
-
-def _key() -> str:
-    """Return one key press; `end` at the end of input.
-
-    An arrow or function key comes as escape and a few letters: taken one by one, its last letter would be a verdict.
-    """
-    descriptor = sys.stdin.fileno()  # not sys.stdin.read, which reads ahead
-    pressed = os.read(descriptor, 1)
-    if pressed == b"\x1b":
-        while select.select([descriptor], [], [], ESCAPE_S)[0]:
-            os.read(descriptor, 64)
-        return "escape"
-    return pressed.decode("ascii", "replace").lower() if pressed else "end"
-
-
-@contextmanager
-def _single_keys() -> Iterator[None]:
-    """Hand over each key as it is pressed, for the whole sitting: a key pressed between two screens is not lost."""
-    import termios
-    import tty
-
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    try:
-        tty.setcbreak(descriptor, termios.TCSANOW)
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSANOW, before)
-
-
-@contextmanager
-def _whole_lines() -> Iterator[None]:
-    """Hand over lines again, with echo and editing, while a note is typed."""
-    import termios
-
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    changed = termios.tcgetattr(descriptor)
-    changed[3] |= termios.ICANON | termios.ECHO  # 3: the local modes
-    try:
-        termios.tcsetattr(descriptor, termios.TCSANOW, changed)
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSANOW, before)
-
-
-def _ask_note() -> str:
-    with _whole_lines():
-        sys.stderr.write("note: ")
-        sys.stderr.flush()
-        return sys.stdin.readline().strip()

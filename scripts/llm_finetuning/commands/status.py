@@ -13,6 +13,11 @@ from llm_finetuning.errors import Refusal
 OF_REWARDS = ("sample", "score", "probe", "review", "gate")
 """Verbs of the road to an open gate, which method grpo alone has."""
 
+UNJUDGED = ("unknown", "cannot be judged without a valid brief.yaml")
+"""State and detail of what is there but stands on a brief that cannot be read; the brief's own row says why."""
+
+_ROW = "{file:<15} {state:<12}"
+
 
 @click.command("status", short_help="Show where a run stands and the next command")
 @options.run_dir
@@ -20,9 +25,15 @@ OF_REWARDS = ("sample", "score", "probe", "review", "gate")
 def command(run_dir: Path, as_json: bool) -> int:
     """Show each artifact of a run, whether it is there and still true, and the next command."""
     facts = run(run_dir)
-    lines = [f"{row['file']:<15} {row['state']:<12}{row['detail']}".rstrip() for row in facts["artifacts"]]
+    lines = [_line(row) for row in facts["artifacts"]]
     console.finish([*lines, f"next: {facts['next']}"], facts, as_json=as_json)
     return 0
+
+
+def _line(row: dict[str, str]) -> str:
+    """Return a row of the table; further lines of its detail stand below the first."""
+    head = _ROW.format(**row)
+    return (head + row["detail"].replace("\n", "\n" + " " * len(head))).rstrip()
 
 
 def run(run_dir: Path) -> dict[str, Any]:
@@ -34,11 +45,13 @@ def run(run_dir: Path) -> dict[str, Any]:
         raise Refusal(f"{run_dir}: no such run directory; make one with `finetune new {run_dir}`")
     rows = []
     next_command = None
-    method = _method(run_dir)
+    method, faults = _method(run_dir)
     for stage in STAGES:
         if stage.verb in (*OF_REWARDS, "diagnose") and method not in (None, "grpo"):
             continue
         state, detail = _state(run_dir, stage.writes)
+        if faults and stage.verb != "new" and (run_dir / stage.writes).exists():
+            state, detail = UNJUDGED
         if (stage.verb, state) in (("pairs", "missing"), ("calibrate", "none")):  # beside the road
             continue
         rows.append({"file": stage.writes, "state": state, "detail": detail})
@@ -46,7 +59,8 @@ def run(run_dir: Path) -> dict[str, Any]:
             # Samples of another brief are set aside, never written over: that is asked for in words.
             options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
             broken_brief = stage.verb == "new" and state != "missing"
-            next_command = f"mend {detail}" if broken_brief else artifact.shell_line(stage.verb, run_dir, *options)
+            line = artifact.shell_line(stage.verb, run_dir, *options)
+            next_command = _mending(run_dir, faults[0]) if broken_brief else line
             if stage.verb == "calibrate":  # the labels may be another run's
                 next_command = _awaited_judge(run_dir)
     if training := _training(run_dir):
@@ -67,14 +81,23 @@ def _training(run_dir: Path) -> dict[str, str] | None:
     return None
 
 
-def _method(run_dir: Path) -> str | None:
-    """Return the brief's method; None where the brief cannot be read, which its row says."""
+def _method(run_dir: Path) -> tuple[str | None, tuple[str, ...]]:
+    """Return the brief's method; where the brief is not there or not valid, None and what is wrong with it."""
     from llm_finetuning import brief
 
     try:
-        return brief.load(run_dir).brief.method
-    except Refusal:
-        return None
+        return brief.load(run_dir).brief.method, ()
+    except Refusal as refusal:
+        return None, refusal.lines
+
+
+def _mending(run_dir: Path, fault: str) -> str:
+    """Return what to do about a fault that a row of the table spells out: its place, and what to call then."""
+    from llm_finetuning import artifact, brief
+
+    path = str(run_dir / brief.FILE_NAME)
+    line = fault.removeprefix(path).partition(" ")[0].rstrip(":")  # `:3`; nothing where the fault names no line
+    return f"mend {path}{line}, then `{artifact.shell_line('status', run_dir)}`"
 
 
 def _goes_on(verb: str, state: str, run_dir: Path) -> bool:
@@ -111,7 +134,7 @@ def _state(run_dir: Path, file: str) -> tuple[str, str]:
     try:
         return _CHECKS[file](run_dir)
     except Refusal as refusal:
-        text = refusal.lines[0]
+        text = "\n".join(refusal.lines) if file == "brief.yaml" else refusal.lines[0]
         if file not in text:
             return "stale", f"waits for what comes before it ({text})"
         kind = "stale" if "changed since" in text else "unfinished" if "to continue" in text else "broken"
@@ -330,7 +353,7 @@ def _after_preflight(run_dir: Path) -> str:
     if _state(run_dir, "train/build.json")[0] not in ("done", "demo"):
         return artifact.shell_line("build", run_dir)
     ended = training.outcome()
-    if ended and ended["state"] == "finished" and _method(run_dir) == "grpo" and _diagnose_first(run_dir):
+    if ended and ended["state"] == "finished" and _method(run_dir)[0] == "grpo" and _diagnose_first(run_dir):
         return artifact.shell_line("diagnose", run_dir)
     if ended and ended["state"] == "finished" and _state(run_dir, "promotion.json")[0] == "done":
         from llm_finetuning.types import Promotion

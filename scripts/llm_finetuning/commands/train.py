@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EARLY_S = 10.0  # a start that fails does so soon; after this the command leaves it alone
 STOP_WAIT_S = 600.0  # a step and a checkpoint of a large model take minutes
 POLL_S = 0.2
+TELL_EVERY_S = 30.0  # while a run that was asked to stop goes on
 
 NEEDS = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 
@@ -74,13 +75,44 @@ def end(run_dir: Path) -> dict[str, Any]:
     training = TrainingRun(run_dir / "train")
     if not training.is_running():
         raise Refusal(f"{run_dir}: nothing trains there; `finetune status {run_dir}` shows where it stands")
-    console.note("asked it to finish its step, save and end; waiting")
-    if not training.stop(STOP_WAIT_S):
+    console.note(_stopping(training))
+    begun = time.monotonic()
+    if not training.stop(STOP_WAIT_S, _waiter(training)):
         raise MachineryFailure(
             f"{training.folder}: still running after {STOP_WAIT_S:.0f} s; `finetune train --stop` once more kills it, "
             "and it goes on from its last checkpoint when started again"
         )
+    console.note(f"the run ended after {console.duration(time.monotonic() - begun)}")
     return _facts(run_dir, training)
+
+
+def _stopping(training: "TrainingRun") -> str:
+    """Return what a run that is asked to stop does first, and how long that may take."""
+    progress = training.progress()
+    limit = f"waiting for its end, {console.duration(STOP_WAIT_S)} at most; Ctrl-C ends the waiting alone"
+    if progress is None:
+        return f"stopping the run: it has not begun to train, so that there is nothing new to save\n{limit}"
+    left = progress.max_steps - progress.step
+    pace = progress.seconds_left / left if progress.seconds_left is not None and left > 0 else None
+    words = "" if pace is None else f", about {console.duration(max(1.0, pace))} a step"
+    return (
+        f"stopping the run at step {progress.step} of {progress.max_steps}{words}: it finishes the step at hand, saves "
+        f"a checkpoint, which takes minutes with a large model, and ends\n{limit}, a second `--stop` kills the run"
+    )
+
+
+def _waiter(training: "TrainingRun") -> "Callable[[], None]":
+    """Return what says now and then, while a run is on its way to its end, where it stands."""
+    begun = told = time.monotonic()
+
+    def wait() -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= TELL_EVERY_S:
+            told = now
+            console.note(f"still waiting after {console.duration(now - begun)}; last logged: {progress_line(training)}")
+
+    return wait
 
 
 def _watch(training: "TrainingRun", process: "subprocess.Popen[bytes]", seconds: float | None) -> None:
@@ -117,15 +149,8 @@ def progress_line(training: "TrainingRun") -> str:
     words = [f"step {progress.step} of {progress.max_steps}"]
     words += [f"{name} {value:.3g}" for name, value in shown if isinstance(value, int | float)]
     if progress.seconds_left is not None:
-        words.append(f"about {_duration(progress.seconds_left)} left")
+        words.append(f"about {console.duration(progress.seconds_left)} left")
     return ", ".join(words)
-
-
-def _duration(seconds: float) -> str:
-    minute, hour = 60, 3600
-    if seconds < minute:
-        return f"{seconds:.0f} s"
-    return f"{seconds / minute:.0f} min" if seconds < 2 * hour else f"{seconds / hour:.1f} h"
 
 
 def _facts(run_dir: Path, training: "TrainingRun") -> dict[str, Any]:

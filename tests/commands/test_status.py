@@ -1,0 +1,67 @@
+"""`status` where the brief cannot be read: the fault once, and no word on files that stand on it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import runs
+
+Finetune = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "faults"),
+    [
+        ("grpo\n", "[grpo\n", ":3", ["not valid YAML: expected ',' or ']', but got ':'; mend the line"]),
+        ("method:", "metod:", ":1", ["method: missing; add it", "metod: unknown key; did you mean `method`?"]),
+        ("name: sums", "name: \x00", "", ["not valid YAML: unacceptable character #x0000"]),
+    ],
+    ids=["YAML", "keys", "no line"],
+)
+def test_a_fault_of_the_brief_is_said_once(
+    run_dir: Path, finetune: Finetune, old: str, new: str, place: str, faults: list[str]
+) -> None:
+    """Every fault stands in the brief's row alone; what is there cannot be judged, and one place is next."""
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    path = run_dir / "brief.yaml"
+    path.write_text(path.read_text("utf-8").replace(old, new, 1), "utf-8")
+    code, out, _ = finetune("status", run_dir)
+    facts = json.loads(finetune("status", run_dir, "--json")[1])
+
+    assert code == 0
+    assert [out.count(fault) for fault in faults] == [1] * len(faults)
+    rows = {row["file"]: (row["state"], row["detail"]) for row in facts["artifacts"]}
+    state, detail = rows.pop("brief.yaml")
+    assert state == "broken"
+    assert [fault in line for fault, line in zip(faults, detail.splitlines(), strict=True)] == [True] * len(faults)
+    there = {file for file in rows if (run_dir / file).exists()}
+    assert there == {"audit.json", "samples.jsonl", "scores.jsonl", "probe.json"}
+    assert {rows[file] for file in there} == {("unknown", "cannot be judged without a valid brief.yaml")}
+    assert {rows[file] for file in rows.keys() - there} == {("missing", "")}
+    assert facts["next"] == f"mend {path}{place}, then `finetune status {run_dir}`"
+    assert out.endswith(f"next: {facts['next']}\n")
+
+
+def test_further_faults_stand_below_the_first(run_dir: Path, finetune: Finetune) -> None:
+    """The table keeps its columns."""
+    path = run_dir / "brief.yaml"
+    path.write_text(path.read_text("utf-8").replace("method:", "metod:"), "utf-8")
+    first, second, third, *_ = finetune("status", run_dir)[1].splitlines()
+
+    assert first == f"brief.yaml      broken      {path}:1: method: missing; add it"
+    assert second == f"                            {path}:2: metod: unknown key; did you mean `method`?"
+    assert third.startswith("audit.json ")
+
+
+def test_a_brief_that_is_gone(run_dir: Path, finetune: Finetune) -> None:
+    """What was made from it is still there, and nobody can say whether it holds."""
+    runs.write_samples(run_dir)
+    (run_dir / "brief.yaml").unlink()
+    out = finetune("status", run_dir)[1].splitlines()
+
+    assert out[0] == "brief.yaml      missing"
+    assert out[2] == "samples.jsonl   unknown     cannot be judged without a valid brief.yaml"
+    assert out[-1] == f"next: finetune new {run_dir}"
