@@ -5,7 +5,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -58,6 +58,9 @@ WORDS += [
 NUMBERS = [5e-7, 1e-8, 1e16, 1.0, 0.1, -2.5e-300, 1e300, 0.0, float("inf"), float("-inf")]
 
 
+LONG_KEYS = {"k" * 1020: 1, "k" * 1021: {"\u2028" * 300: [2]}, "z": 3}
+
+
 def config(**values: Any) -> RunConfig:
     return RunConfig(
         method="grpo",
@@ -101,6 +104,7 @@ def is_same(found: Any, wanted: Any) -> bool:
 
 
 @given(values)
+@example(LONG_KEYS)
 def test_any_value_comes_back(value: Any) -> None:
     """A number keeps its kind, and a text is a text, whatever YAML would make of it without quotes."""
     text = config_text.text_of(config(x=value, on=value))
@@ -111,7 +115,7 @@ def test_any_value_comes_back(value: Any) -> None:
 
 def test_the_trainers_reader_gets_the_same(engine_python: str) -> None:
     """PyYAML, which follows YAML 1.1, reads the same: rates as numbers, words as words."""
-    cases = [config(x=value, on=[value, {"y": value}]) for value in [*WORDS, *NUMBERS[:-2], 2**70, True, None]]
+    cases = [config(x=value, on=[value, {"y": value}]) for value in [*WORDS, *NUMBERS[:-2], 2**70, True, None, LONG_KEYS]]
     lines = "".join(json.dumps(config_text.text_of(case)) + "\n" for case in cases)
     done = subprocess.run([engine_python, "-c", READ], input=lines, capture_output=True, text=True, check=True)
     for line, case in zip(done.stdout.splitlines(), cases, strict=True):

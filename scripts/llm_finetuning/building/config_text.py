@@ -14,6 +14,7 @@ from typing import Any
 from llm_finetuning.recipes.config import Option, RunConfig
 
 WIDTH = 120
+LONGEST_KEY = 1000  # characters; of one without a mark YAML reads 1,024 up to its colon (YAML 1.2.2, 7.4.2)
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _WORDS_OF_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -99,10 +100,16 @@ def _entry(start: str, item: Any) -> Iterator[str]:
 def flow(value: Any) -> str:
     """Return a value on one line; raises TypeError for one that YAML has no plain form for."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{scalar(str(key))}: {flow(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(_key(str(key)) + flow(item) for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(flow(item) for item in value) + "]"
     return scalar(value)
+
+
+def _key(key: str) -> str:
+    """Return a key of a mapping on one line; a long one is marked as a key, or YAML does not take it for one."""
+    text = scalar(key)
+    return f"{text}: " if len(text) <= LONGEST_KEY else f"? {text} : "
 
 
 def scalar(value: Any) -> str:
