@@ -2,15 +2,22 @@
 
 import contextlib
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from llm_finetuning.rewards.invisible import INVISIBLE
 from llm_finetuning.strict_json import strict
 
 QUIET_LINE_EVERY_S = 5.0
 BATCH_GAP_S = 0.5
+_MINUTE_S, _HOUR_S = 60, 3600
+
+# Beside what nobody sees, where a reader reads 42 and a reward something else: control characters but for tab and line
+# feed, and halves of surrogate pairs, which no encoding takes.
+_HIDDEN = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{INVISIBLE}]")
 
 
 def finish(lines: list[str], facts: dict[str, Any], *, as_json: bool) -> None:
@@ -32,26 +39,19 @@ def visible(text: str) -> str:
 
     Escape sequences could repaint the screen, and bidirectional overrides show another order than was written.
     """
-    return "".join(_shown(character) for character in text)
+    return _HIDDEN.sub(_shown, text)
 
 
-def _shown(character: str) -> str:
-    code = ord(character)
-    if character in "\n\t" or (code >= 0x20 and not 0x7F <= code < 0xA0 and not _hides(code) and not _lone(code)):  # noqa: PLR2004
-        return character
+def _shown(hidden: re.Match[str]) -> str:
+    code = ord(hidden.group())
     return chr(0x2400 + code) if code < 0x20 else f"<U+{code:04X}>"  # noqa: PLR2004  the block of control pictures
 
 
-# Marks of direction, and letters of no width: the reader would see 42 where a reward sees something else.
-_UNSEEN = frozenset((0x061C, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF))
-
-
-def _hides(code: int) -> bool:
-    return 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in _UNSEEN  # noqa: PLR2004
-
-
-def _lone(code: int) -> bool:
-    return 0xD800 <= code <= 0xDFFF  # noqa: PLR2004  a surrogate, which no encoding takes
+def duration(seconds: float) -> str:
+    """Return a time as a person says it: `0.25 s`, `45 s`, `3 min`, `2.5 h`."""
+    if seconds < 2 * _MINUTE_S:
+        return f"{seconds:.3g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004  of long ones no parts
+    return f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f} h"
 
 
 @contextlib.contextmanager

@@ -21,7 +21,6 @@ SHOWN = 3  # completions
 MOST_ROWS = 200  # lines that a log which grew by more is caught up with
 LONGEST = 400  # characters of a completion that are shown
 BLOCKS, DIGITS = "▁▂▃▄▅▆▇█", "0123456789"
-_MINUTE_S, _HOUR_S = 60, 3600
 
 METRICS: Sequence[tuple[str, str]] = (  # metric, what it is called here
     ("entropy", "entropy"),
@@ -156,13 +155,6 @@ def course(values: Sequence[float], marks: str) -> str:
     return "".join(marks[round((value - low) / wide * top) if wide > 0 else 0] for value in parts)
 
 
-def duration(seconds: float) -> str:
-    """Return a time as a person says it."""
-    if seconds < 2 * _MINUTE_S:
-        return f"{seconds:.3g} s"
-    return f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f} h"
-
-
 def head(found: View) -> str:
     """Return where a run stands in one line."""
     reached = found.reached
@@ -171,7 +163,7 @@ def head(found: View) -> str:
     if reached.state == "ended":
         words.append(f"ended: {reached.reason}")
     elif reached.seconds_left is not None:
-        words.append(f"about {duration(reached.seconds_left)} left")
+        words.append(f"about {console.duration(reached.seconds_left)} left")
     else:
         words.append("time left is not known: the log names no last step" if not reached.last_step else "running")
     return f"{', '.join(words)}   {found.source}"
@@ -197,8 +189,10 @@ def times(found: View) -> str:
     """Return the seconds of a step by what they go to, and which keys are missing for it."""
     time = found.time
     parts = [("rollout", time.rollout), ("reward", time.reward), ("training", time.training)]
-    known = [f"{name} {duration(value)}{_share(value, time.whole)}" for name, value in parts if value is not None]
-    whole = f"step {duration(time.whole)}" if time.whole is not None else "step time is not known"
+    known = [
+        f"{name} {console.duration(value)}{_share(value, time.whole)}" for name, value in parts if value is not None
+    ]
+    whole = f"step {console.duration(time.whole)}" if time.whole is not None else "step time is not known"
     missing = f"not in the log: {', '.join(time.missing)}" if time.missing else ""
     return "; ".join(filter(None, [f"{whole}: {', '.join(known)}" if known else whole, missing]))
 

@@ -1,10 +1,11 @@
 """Texts that are the same and texts that are nearly the same: pure functions over lists of texts.
 
-Exact: equal after Unicode compatibility folding, without regard to case and white space. Near: the sets of their word
-3-grams (shingles; Broder, "On the resemblance and containment of documents", 1997) have a Jaccard similarity of at
-least 0.8. Shingles that stand in more than a twentieth of the texts, and in more than three, are a template's and do
-not count. The pairs are found without comparing all: two sets this similar share one of their rarest shingles (prefix
-filtering; Bayardo, Ma and Srikant, "Scaling up all pairs similarity search", 2007), so none is missed.
+Exact: equal after Unicode compatibility folding, without regard to case, white space, characters that nobody sees, and
+words that hide letters of another script among those they look like. Near: the sets of their word 3-grams (shingles;
+Broder, "On the resemblance and containment of documents", 1997) have a Jaccard similarity of at least 0.8. Shingles
+that stand in more than a twentieth of the texts, and in more than three, are a template's and do not count. The pairs
+are found without comparing all: two sets this similar share one of their rarest shingles (prefix filtering; Bayardo, Ma
+and Srikant, "Scaling up all pairs similarity search", 2007), so none is missed.
 """
 
 import math
@@ -14,6 +15,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from llm_finetuning.look_alikes import unmixed
+from llm_finetuning.rewards.invisible import INVISIBLE
 
 WORDS = 3  # of a shingle
 SIMILAR = 0.8  # Jaccard similarity from which two texts are near duplicates
@@ -27,8 +31,7 @@ METHOD = (
     f"near: {SIMILAR:.0%} of the {WORDS}-word shingles in common (exact Jaccard), those of a shared template left out"
 )
 
-# Format characters (category Cf) that stand in texts; to ask each character for its category takes ten times as long.
-_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
 
 # A word, one letter of a script without spaces, or a sign: 2 + 3 is another question than 2 * 3.
 _TOKEN = re.compile(r"[a-z0-9\u00c0-\u052f]+|[^\W_]|[^\s\w.,:;?'\"]")
@@ -43,8 +46,12 @@ class Near:
 
 
 def folded(text: str) -> str:
-    """Return the text as exact comparison sees it: without what nobody sees, such as zero-width spaces."""
-    shown = text if text.isascii() else _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
+    """Return the text as exact comparison sees it: without zero-width spaces and the like, and without disguises.
+
+    A Cyrillic letter for the Latin one that it looks like hides a text from a comparison, and from no model that read
+    it. What looks alike is told before case is folded, since capitals and small letters look like different ones.
+    """
+    shown = text if text.isascii() else unmixed(_UNSEEN.sub("", unicodedata.normalize("NFKC", text)))
     return " ".join(shown.casefold().split())
 
 

@@ -219,6 +219,55 @@ def test_what_is_not_current_is_refused_with_the_verb_to_run(
     assert not (graded / "pairs.json").exists()
 
 
+NO_NUMBERS = [float("nan"), float("inf"), float("-inf")]
+
+
+@pytest.mark.parametrize("method", ["dpo", "kto"])
+@pytest.mark.parametrize("wrong", NO_NUMBERS)
+@pytest.mark.parametrize("name", ["reward", "exact_answer"])
+def test_a_reward_that_is_no_number_is_refused(
+    name: str, wrong: float, method: str, graded: Path, finetune: Finetune, tmp_path: Path
+) -> None:
+    """Written by hand it would pass for a failing completion's; scoring again mends it, and the command says so."""
+
+    def change(score: dict[str, Any]) -> None:
+        if score["sample_id"] in ("q2/3", "q4/3"):
+            holder, key = (score, name) if name == "reward" else (score["values"][0], "value")
+            assert key in holder
+            holder[key] = wrong
+
+    altered(graded, change, "scores.jsonl")
+    out = tmp_path / "pairs.jsonl"
+    code, said, err = finetune("pairs", graded, "--method", method, "--out", out)
+    assert (code, said) == (2, "")
+    (line,) = err.splitlines()
+    assert f"scores.jsonl: `{name}` of q2/3 is {wrong:g}, no finite number, as 1 more; " in line
+    assert line.endswith(f"; run `finetune score {graded}`, and never edit it")
+    assert not out.exists()
+    score.run(graded)
+    assert finetune("pairs", graded, "--method", method, "--out", out)[0] == 0
+
+
+@pytest.mark.parametrize("wrong", NO_NUMBERS)
+def test_a_sample_that_holds_no_number_is_refused(
+    wrong: float, run_dir: Path, finetune: Finetune, tmp_path: Path
+) -> None:
+    """However deep it stands: a data set's row could not be written with it."""
+    runs.write_samples(run_dir, text_of=text_of)
+
+    def change(sample: dict[str, Any]) -> None:
+        if sample["sample_id"] == "q2/3":
+            sample["columns"]["level"] = [{"of": wrong}]
+
+    altered(run_dir, change)
+    score.run(run_dir)
+    code, _, err = finetune("pairs", run_dir, "--method", "dpo", "--out", tmp_path / "pairs.jsonl")
+    assert code == 2
+    assert "samples.jsonl: `level` of q2/3 holds NaN or infinity, no finite number; restore its line, or" in err
+    assert f"`finetune sample {run_dir} --fresh` sets it aside" in err
+    assert not (tmp_path / "pairs.jsonl").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

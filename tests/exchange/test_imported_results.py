@@ -1,7 +1,9 @@
 """`finetune evaluate --results`, and `finetune export`: other programs' results in, ours out."""
 
 import json
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,79 @@ def test_two_imports_of_one_metric_are_compared(run_dir: Path, taken: Call, fine
     code, _, err = finetune("compare", run_dir, "a", "c")
     assert code == 2
     assert "differs in metric" in err
+
+
+SCRIPTS = Path(artifact.__file__).parents[1]
+
+HOLDING = """
+import sys
+from pathlib import Path
+sys.path[0] = sys.argv[1]
+from llm_finetuning.evaluating import turn
+with turn.turn(Path(sys.argv[2]), needed=True):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+"""Holds the turn at an evaluation, as one that is measured does, until its input ends."""
+
+WAITING = """
+import sys
+sys.path[0] = sys.argv.pop(1)
+from llm_finetuning import artifact, brief, checkpoints, cli
+from llm_finetuning.commands import evaluate
+from llm_finetuning.evaluating import imported
+print("ready", flush=True)
+sys.stdin.read()
+sys.exit(cli.main())
+"""
+"""The command line with its slow imports done, which begins when its input ends."""
+
+
+def process(program: str, *arguments: object) -> "subprocess.Popen[str]":
+    """Start a program, and return when it has said a word."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", program, str(SCRIPTS), *map(str, arguments)]
+    started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert started.stdout is not None
+    assert started.stdout.readline()
+    return started
+
+
+def ends(started: Sequence["subprocess.Popen[str]"]) -> list[tuple[int, str]]:
+    """Let programs go on, all at once, and return the exit code and the errors of each."""
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.close()
+        one.stdin = None
+    return [(one.wait(), err) for one in started for _, err in [one.communicate(timeout=60)]]
+
+
+def test_an_import_waits_for_no_other_of_its_name(run_dir: Path) -> None:
+    """While another process makes the evaluation it is refused and writes nothing; afterwards it is taken."""
+    arguments = ["evaluate", run_dir, "--results", FIXTURES / "sums.eval", "--metric", "match", "--name"]
+    holder = process(HOLDING, run_dir / "eval" / "theirs.json")
+    try:
+        (refused, said), (other, _) = ends([process(WAITING, *arguments, name) for name in ("theirs", "others")])
+        assert (refused, other) == (2, 0)
+        assert "theirs.json: another `evaluate` is making it; wait for it, or give this one another --name" in said
+        assert not list((run_dir / "eval").glob("theirs*"))
+    finally:
+        assert ends([holder]) == [(0, "")]
+    assert ends([process(WAITING, *arguments, "theirs")])[0][0] == 0
+
+
+def test_of_many_imports_of_one_name_one_is_taken(run_dir: Path) -> None:
+    """Processes that begin together make one evaluation, whose completions are its own."""
+    started = [
+        process(WAITING, "evaluate", run_dir, "--results", FIXTURES / log, "--metric", "match", "--name", "theirs")
+        for log in ("sums.eval", "sums.json") * 3
+    ]
+    found = ends(started)
+    assert sorted(code for code, _ in found) == [0, 2, 2, 2, 2, 2]
+    assert all("is making it" in said or "is there already" in said for code, said in found if code)
+    made = artifact.read_json(run_dir / "eval" / "theirs.json", Evaluation)
+    assert made.header.parents["theirs.samples.jsonl"] == artifact.digest_file(pipeline.transcripts_of(made.path))
+    assert sorted(path.name for path in (run_dir / "eval").iterdir()) == ["theirs.json", "theirs.samples.jsonl"]
 
 
 @pytest.mark.parametrize(

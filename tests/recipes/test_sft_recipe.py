@@ -105,14 +105,55 @@ def test_a_step_keeps_its_rows_however_they_are_spread(
     assert "max_steps: 7" in training or "epochs" in training or ": 2 pass(es)" in config.notes[0]
 
 
-@pytest.mark.parametrize(("rows", "every"), [(1, 1), (300, 4), (10_000, 50)])
-def test_checkpoints_are_spaced_by_the_length_of_the_run(rows: int, every: int) -> None:
-    """A tenth of a short run is lost to a crash at most, and fifty steps of a long one."""
-    values = values_of(config_of(rows=rows, evaluation="held_out.jsonl"))
+@pytest.mark.parametrize(
+    ("steps", "every"), [(1, 1), (2, 2), (7, 5), (12, 5), (50, 5), (51, 6), (300, 30), (500, 50), (10_000, 50)]
+)
+def test_checkpoints_are_spaced_by_the_length_of_the_run(steps: int, every: int) -> None:
+    """A tenth of a run or fifty steps are lost to a crash at most; no short one is measured at each step."""
+    config = config_of(f"{{max_steps: {steps}}}", evaluation="held_out.jsonl")
+    values = values_of(config)
 
     assert values["save_steps"] == every
     assert values["eval_steps"] == every
     assert values["save_only_model"] is False
+    assert steps // every <= 10 or every == 50
+    assert "never every step of a short one" in config.trainer["eval_steps"].why
+
+
+@pytest.mark.parametrize(
+    ("said", "save", "evaluate"),
+    [
+        ("save_steps: 300", 300, 300),
+        ("save_steps: 1", 1, 1),
+        ("save_steps: 0.5", 0.5, 0.5),
+        ("save_steps: 7, eval_steps: 3", 7, 3),
+        ("save_steps: 7, eval_steps: null", 7, None),
+        ("eval_steps: 1", 30, 1),
+        ("eval_steps: 7", 28, 7),
+        ("eval_steps: 40", 40, 40),
+        ("eval_steps: 50", 50, 50),
+        ("eval_steps: 51", 30, 51),
+        ("eval_steps: 0.5", 30, 0.5),
+        ("eval_steps: null", 30, None),
+    ],
+)
+def test_saving_and_evaluating_stay_in_step(said: str, save: float, evaluate: float | None) -> None:
+    """Of the two the one that the brief leaves out follows the other, unless too much would be lost to a crash."""
+    config = config_of(f"{{max_steps: 300, {said}}}", evaluation="held_out.jsonl")
+    values = values_of(config)
+
+    assert (values["save_steps"], values["eval_steps"]) == (save, evaluate)
+    for name, other in (("save_steps", "eval_steps"), ("eval_steps", "save_steps")):
+        moved = name not in said and (values[name] != 30 or said == "eval_steps: 1")
+        assert (f"{other}, which the brief sets" in config.trainer[name].why) == moved
+
+
+def test_nothing_follows_a_brief_without_held_out_rows() -> None:
+    """Nothing is evaluated, however often it saves."""
+    config = config_of("{max_steps: 300, save_steps: 7}")
+
+    assert (values_of(config)["save_steps"], values_of(config)["eval_steps"]) == (7, None)
+    assert config.trainer["eval_steps"].why == ""
 
 
 def test_without_held_out_rows_nothing_is_evaluated() -> None:

@@ -261,6 +261,50 @@ def test_only_the_bucket_that_falls_is_named() -> None:
     assert " for 2 buckets" in named.text
 
 
+def small(sizes: Sequence[int], lost: Sequence[int]) -> Promotion:
+    """Judge a candidate that gains forty goldens of bucket `rest`, and loses so many of each of some buckets."""
+    before = [*[[0.0]] * 40, *([1.0] for size in sizes for _ in range(size))]
+    after = [[1.0]] * 40
+    for size, gone in zip(sizes, lost, strict=True):
+        after += [[0.0]] * gone + [[1.0]] * (size - gone)
+    names = ["rest"] * 40 + [f"s{place}" for place, size in enumerate(sizes) for _ in range(size)]
+    return judged(*paired(before, after, buckets=names))
+
+
+TOO_SMALL = "too small to decide on, though success falls there: "
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lost", "said"),
+    [
+        ([1], [1], "bucket `s0` (-1.000 on 1 golden); of so few even a loss of all could be chance, from 7 goldens on"),
+        ([1], [0], None),
+        ([5], [5], "bucket `s0` (-1.000 on 5 goldens); "),
+        ([5], [1], "bucket `s0` (-0.200 on 5 goldens); "),
+        ([6], [1], None),  # the other bucket's p-value comes first, so that six can show a fall
+        ([1, 8, 2], [1, 1, 2], "buckets `s0` (-1.000 on 1 golden), `s2` (-1.000 on 2 goldens); "),
+        ([1] * 12, [1] * 12, ", `s7` (-1.000 on 1 golden), ...; "),
+    ],
+)
+def test_a_bucket_that_is_too_small_to_fall_for_sure_is_said(
+    sizes: Sequence[int], lost: Sequence[int], said: str | None
+) -> None:
+    """With its size and what would be enough; it decides nothing, and of one that does not fall nothing is said."""
+    found = small(sizes, lost)
+    told = [note for note in found.notes if note.startswith("too small")]
+    assert found.verdict == "promoted"
+    assert len(told) == (said is not None)
+    assert said is None or (told[0].startswith(TOO_SMALL) and said in told[0])
+
+
+@pytest.mark.parametrize("n", range(1, 12))
+def test_a_bucket_that_is_lost_whole_is_told_of_in_one_way(n: int) -> None:
+    """Either it keeps the candidate back, or it is too small for that: never neither."""
+    found = small([n], [n])
+    too_small = any(note.startswith(TOO_SMALL) for note in found.notes)
+    assert ("bucket-falls" in codes(found)) != too_small
+
+
 @pytest.mark.parametrize(("tokens", "expected"), [(200, []), (230, []), (250, ["longer"]), (150, ["shorter"])])
 def test_a_length_is_worth_a_look_from_a_fifth_on(tokens: int, expected: list[str]) -> None:
     """However surely a smaller shift is none of chance."""

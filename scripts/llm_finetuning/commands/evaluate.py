@@ -117,7 +117,7 @@ def run(
 def taken(run_dir: Path, imports: Mapping[str, Any], choice: Mapping[str, Any]) -> Measured:
     """Make an evaluation of what another program measured; refuses options of a measurement of ours."""
     from llm_finetuning import brief, checkpoints
-    from llm_finetuning.evaluating import imported
+    from llm_finetuning.evaluating import imported, turn
 
     others = {**choice, "suite": None if choice["suite"] == "both" else choice["suite"]}
     given = [f"--{key.replace('_', '-')}" for key, value in others.items() if value and key != "name"]
@@ -134,7 +134,8 @@ def taken(run_dir: Path, imports: Mapping[str, Any], choice: Mapping[str, Any]) 
     source = imports["results"].expanduser()
     result = imported.read(source, task=imports["task"], metric=imports["metric"])
     made = imported.evaluation_of(source, result, name=name, success=imports["success"])
-    _write_imported(loaded, name, made)
+    with turn.turn(loaded.run_dir / pipeline.evaluation_file(name, "goldens"), needed=True):
+        _write_imported(loaded, name, made)
     wrote = [str(run_dir / pipeline.evaluation_file(name, "goldens"))]
     return Measured(goldens=made.evaluation, drift=None, power=None, notes=[], wrote=wrote)
 

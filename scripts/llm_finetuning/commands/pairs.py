@@ -1,5 +1,6 @@
 """`finetune pairs`: a data set of preferences out of samples that the rewards have graded."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def parents_of(loaded: "LoadedBrief") -> dict[str, str]:
 
 def _made(loaded: "LoadedBrief", method: str, choice: "Choice") -> "tuple[dict[str, str], Made]":
     """Return what the data set is made from, and the data set; refuses samples or scores that are not current."""
-    from llm_finetuning import gold_trial, lineage
+    from llm_finetuning import artifact, gold_trial, lineage
     from llm_finetuning.findings.evidence import Rule, Scored
     from llm_finetuning.rewards import composition
     from llm_finetuning.scoring.success import success_of
@@ -114,6 +115,16 @@ def _made(loaded: "LoadedBrief", method: str, choice: "Choice") -> "tuple[dict[s
 
     samples = lineage.complete_samples(loaded, without=["completion_ids"]).records
     scores = lineage.current_scores(loaded, samples)
+    _check_numbers(
+        loaded.run_dir / "samples.jsonl",
+        ((one.sample_id, {"prompt": one.prompt, "completion": one.completion, **one.columns}) for one in samples),
+        mend=f"restore its line, or {lineage.begin_anew(loaded.run_dir)}",
+    )
+    _check_numbers(
+        loaded.run_dir / "scores.jsonl",
+        ((one.sample_id, {"reward": one.reward, **{each.name: each.value for each in one.values}}) for one in scores),
+        mend=f"run `{artifact.shell_line('score', loaded.run_dir)}`, and never edit it",
+    )
     parents = parents_of(loaded)
     columns = lineage.columns_of(samples)
     components = composition.compose(loaded, columns)
@@ -126,6 +137,23 @@ def _made(loaded: "LoadedBrief", method: str, choice: "Choice") -> "tuple[dict[s
         columns=gold_trial.columns_read(loaded, components, columns),
     )
     return parents, made
+
+
+def _check_numbers(path: Path, parts: "Iterable[tuple[str, Mapping[str, Any]]]", *, mend: str) -> None:
+    """Refuse NaN and infinity, which no verb writes: a reward that is no number would count as a failing completion's.
+
+    `parts` are what a record of a completion holds, with the completion's id. What a reward paid that is no number is
+    not among them: `score` writes it as a fault.
+    """
+    from llm_finetuning.strict_json import strict
+
+    found = [(one, name, value) for one, held in parts for name, value in held.items() if strict(value) != value]
+    if not found:
+        return
+    sample_id, name, value = found[0]
+    what = f"is {value:g}" if isinstance(value, float) else "holds NaN or infinity"
+    more = f", as {len(found) - 1} more" if len(found) > 1 else ""
+    raise Refusal(f"{path}: `{name}` of {sample_id} {what}, no finite number{more}; {mend}")
 
 
 def _check_name(loaded: "LoadedBrief", out: Path) -> None:

@@ -11,6 +11,7 @@ from llm_finetuning.extras import REQUIREMENTS, TORCH
 from llm_finetuning.recipes.config import Machine, Option, Shape, Source
 
 CHECKPOINTS_A_RUN = 10  # a tenth of the run is lost to a crash at most
+LEAST_STEPS_APART = 5  # between checkpoints of a short run; each is measured on the whole held-out set
 MOST_STEPS_UNSAVED = 50  # steps; of a long run less than a tenth is lost
 
 WITHOUT_BF16 = ("t4", "v100", "p100", "titan", "rtx2060", "rtx2070", "rtx2080", "quadro", "gtx")
@@ -104,7 +105,9 @@ def _precision(machine: Machine) -> dict[str, Option]:
 
 
 def _saving(steps: int, *, held_out: bool) -> dict[str, Option]:
-    every = max(1, min(MOST_STEPS_UNSAVED, math.ceil(steps / CHECKPOINTS_A_RUN)))
+    tenth = math.ceil(steps / CHECKPOINTS_A_RUN)
+    every = max(1, min(steps, MOST_STEPS_UNSAVED, max(LEAST_STEPS_APART, tenth)))
+    often = "with each checkpoint: ten times in a run of up to 500 steps, and never every step of a short one"
     evaluated = "each checkpoint has its held-out figure" if held_out else "the brief names no `dataset.evaluation`"
     return {
         **given("fixed", save_only_model=(False, "resuming needs the optimiser's state")),
@@ -116,7 +119,7 @@ def _saving(steps: int, *, held_out: bool) -> dict[str, Option]:
             load_best_model_at_end=False,
             push_to_hub=False,
             eval_strategy=("steps" if held_out else "no", evaluated),
-            eval_steps=every if held_out else None,
+            eval_steps=(every if held_out else None, often if held_out else ""),
             eval_on_start=(held_out, "the base model's figure is the one to beat" if held_out else ""),
         ),
     }
@@ -163,7 +166,27 @@ def with_brief(options: Mapping[str, Option], training: Mapping[str, Any]) -> di
     for one, other in (("fp16", "bf16"), ("bf16", "fp16")):  # TRL takes one of the two
         if said.get(one) and other not in said:
             said[other] = False
+    options = {**options, **_in_step(options, said)}
     return {**options, **{name: Option(value, "brief", _instead(options, name)) for name, value in said.items()}}
+
+
+def _in_step(options: Mapping[str, Option], said: Mapping[str, Any]) -> dict[str, Option]:
+    """Return the one of `save_steps` and `eval_steps` that the brief leaves out, so that it follows the one it sets.
+
+    A checkpoint without a held-out figure cannot be held against the others. Saving goes on at the recipe's pace where
+    the brief evaluates more often, or so seldom that too much would be lost to a crash.
+    """
+    recipes = options["eval_steps"].value if "eval_steps" in options else None
+    if recipes is None or ("save_steps" in said) == ("eval_steps" in said):
+        return {}
+    if "save_steps" in said:
+        why = "as save_steps, which the brief sets: each checkpoint has its held-out figure"
+        return {"eval_steps": Option(said["save_steps"], "brief", why)}
+    wanted = said["eval_steps"]
+    if type(wanted) is not int or not 1 <= wanted <= MOST_STEPS_UNSAVED:
+        return {}
+    why = "a multiple of eval_steps, which the brief sets: each checkpoint has its held-out figure"
+    return {"save_steps": Option(wanted * max(1, recipes // wanted), "brief", why)}
 
 
 def _instead(options: Mapping[str, Option], name: str) -> str:

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from llm_finetuning import console
 from llm_finetuning.types import Plan
-
-_HOUR, _MINUTE = 3600.0, 60.0
 
 
 def lines_of(plan: Plan, run_dir: Path) -> list[str]:
@@ -79,14 +78,8 @@ def _time_lines(time: dict[str, Any] | None) -> list[str]:
     said = f"  bottleneck: {time['bottleneck']}; {time['rates']['source']}"
     if time["run"] is None or not time["steps"]:
         return [*lines, said]
-    likely, low, high = (_span(time["run"][key]) for key in ("seconds", "low", "high"))
+    likely, low, high = (console.duration(time["run"][key]) for key in ("seconds", "low", "high"))
     return [*lines, f"  {time['steps']} steps: {likely}, from {low} to {high}", said]
-
-
-def _span(seconds: float) -> str:
-    if seconds >= _HOUR:
-        return f"{seconds / _HOUR:.1f} h"
-    return f"{seconds / _MINUTE:.0f} min" if seconds >= _MINUTE else f"{seconds:.0f} s"
 
 
 def _remedy_line(verdict: str, remedy: dict[str, Any]) -> str:

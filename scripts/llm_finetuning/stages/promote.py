@@ -75,7 +75,7 @@ def promote(evidence: Evidence) -> Promotion:
         wanted_gain=evidence.wanted.gain,
         items_needed=evidence.items_needed,
         arena=evidence.arena,
-        notes=[*evidence.setting.notes, *evidence.goldens.notes],
+        notes=[*evidence.setting.notes, *evidence.goldens.notes, *parts.notes(evidence)],
     )
 
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llm_finetuning.rewards.invisible import INVISIBLE
+
 Messages = list[dict[str, str]]
 
 _HEAD = """\
@@ -60,12 +62,11 @@ def response_format(words: Sequence[str]) -> dict[str, Any]:
 
 RESPONSE_FORMAT: dict[str, Any] = response_format(("pass", "fail"))
 
-# Control and format characters, line ends that JSON lets stand, invisible tags, halves of surrogate pairs.
-_UNSEEN = (
-    r"\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ud800-\udfff"
-)
+# Beside what nobody sees: control characters, line ends that JSON lets stand, halves of surrogate pairs, and variation
+# selectors. Those belong to emojis where texts are shown or compared, but a row of them can carry words to a judge.
+_UNSEEN = rf"\x7f-\x9f\u2028\u2029\ufe00-\ufe0f\ud800-\udfff{INVISIBLE}"
 # A `<` that no blank or equals sign follows, the `[` of a single word in brackets, or what is not seen.
-_ESCAPED = re.compile(rf"<(?![\s=])|\[(?=/?[A-Za-z_@]\w*@?\])|[{_UNSEEN}\U000e0000-\U000e0fff]")
+_ESCAPED = re.compile(rf"<(?![\s=])|\[(?=/?[A-Za-z_@]\w*@?\])|[{_UNSEEN}]")
 
 
 @dataclass(frozen=True, slots=True)
