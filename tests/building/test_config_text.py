@@ -115,7 +115,9 @@ def test_any_value_comes_back(value: Any) -> None:
 
 def test_the_trainers_reader_gets_the_same(engine_python: str) -> None:
     """PyYAML, which follows YAML 1.1, reads the same: rates as numbers, words as words."""
-    cases = [config(x=value, on=[value, {"y": value}]) for value in [*WORDS, *NUMBERS[:-2], 2**70, True, None, LONG_KEYS]]
+    cases = [
+        config(x=value, on=[value, {"y": value}]) for value in [*WORDS, *NUMBERS[:-2], 2**70, True, None, LONG_KEYS]
+    ]
     lines = "".join(json.dumps(config_text.text_of(case)) + "\n" for case in cases)
     done = subprocess.run([engine_python, "-c", READ], input=lines, capture_output=True, text=True, check=True)
     for line, case in zip(done.stdout.splitlines(), cases, strict=True):
