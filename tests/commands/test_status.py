@@ -65,3 +65,30 @@ def test_a_brief_that_is_gone(run_dir: Path, finetune: Finetune) -> None:
     assert out[0] == "brief.yaml      missing"
     assert out[2] == "samples.jsonl   unknown     cannot be judged without a valid brief.yaml"
     assert out[-1] == f"next: finetune new {run_dir}"
+
+
+def test_after_a_changed_reward_each_verb_names_the_next(run_dir: Path, finetune: Finetune) -> None:
+    """Samples that stand are not drawn again, and attacks on the reward of before are not taken for this one's."""
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    brief = run_dir / "brief.yaml"
+    brief.write_text(brief.read_text("utf-8").replace("exact_answer", "math_answer"), "utf-8")
+
+    assert f"next: finetune score {run_dir}\n" in finetune("audit", run_dir)[1]
+    assert f"next: finetune probe {run_dir}\n" in finetune("score", run_dir)[1]
+
+
+def test_scoring_again_makes_nothing_stale(run_dir: Path, finetune: Finetune) -> None:
+    """Only the seconds differ; a changed reward is written, and closes what was built on the scores of before."""
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    before = (run_dir / "scores.jsonl").read_bytes()
+    out = finetune("score", run_dir)[1]
+
+    assert (run_dir / "scores.jsonl").read_bytes() == before
+    assert f"as before, so that nothing is stale: {run_dir / 'scores.jsonl'}\n" in out
+    assert f"next: finetune review {run_dir}\n" in out
+    assert json.loads(finetune("score", run_dir, "--json")[1])["wrote"] is None
+    brief = run_dir / "brief.yaml"
+    brief.write_text(brief.read_text("utf-8").replace("exact_answer", "math_answer"), "utf-8")
+    assert f"wrote: {run_dir / 'scores.jsonl'}\n" in finetune("score", run_dir)[1]

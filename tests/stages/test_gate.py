@@ -107,7 +107,7 @@ def test_one_paid_but_rejected_completion_blocks() -> None:
     assert ("blocked", {"false-pass": "blocks"}) == (report.verdict, weights(report))
     (found,) = report.disagreements
     assert ("3/1", "false_pass", 1.0, "text b") == (found.sample_id, found.kind, found.reward, found.completion)
-    assert "fix the reward: read 3/1" == report.next_action
+    assert "fix the reward: read 3/1; a label that was a slip is given again" == report.next_action
 
 
 def test_one_unpaid_but_accepted_completion_blocks() -> None:

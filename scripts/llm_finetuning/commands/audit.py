@@ -77,7 +77,7 @@ def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
         batch=_batch(loaded, len(rows)) if loaded.brief.method == "grpo" else None,
         of_tokens=[*of_rewards, *of_reader, *(audit_tokens.findings(tokens) if tokens else ())],
         prompt_tokens=audit_tokens.spread(list(tokens.counts.values())) if tokens else None,
-        ready_action=artifact.shell_line("sample" if loaded.brief.method == "grpo" else "plan", run_dir),
+        ready_action=artifact.shell_line(_after(loaded), run_dir),
         notes=notes,
     )
     changed = artifact.changed_parents(parents, lineage.of_audit(loaded))
@@ -86,6 +86,19 @@ def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
     path = loaded.run_dir / "audit.json"
     artifact.write_json(path, artifact.header_for(path, parents, settings), report)
     return report
+
+
+def _after(loaded: "LoadedBrief") -> str:
+    """Return the verb that follows an audit: samples that were drawn of the same rows wait for their scores."""
+    from llm_finetuning import lineage
+
+    if loaded.brief.method != "grpo":
+        return "plan"
+    try:
+        lineage.complete_samples(loaded, without=["completion_ids"])
+    except Refusal:
+        return "sample"
+    return "score"
 
 
 def _composed(loaded: "LoadedBrief", columns: list[str]) -> "tuple[list[Component], list[Finding]]":

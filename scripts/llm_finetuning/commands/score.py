@@ -1,13 +1,20 @@
 """`finetune score`: what the composed reward pays, as the trainer will compute it."""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from llm_finetuning import console
 from llm_finetuning.commands import options
 from llm_finetuning.errors import Refusal
+
+if TYPE_CHECKING:
+    from llm_finetuning.artifact import Header
+    from llm_finetuning.brief import LoadedBrief
+    from llm_finetuning.types import Score
 
 
 @click.command("score", short_help="Score the samples as the trainer will")
@@ -28,7 +35,8 @@ def command(run_dir: Path, as_json: bool) -> int:
     )
     lines += [f"weighted sum over {facts['samples']} samples: mean {_number(facts['mean'])}"]
     lines += [f"fault: {text}" for text in facts["faults"]]
-    lines += [f"wrote: {facts['wrote']}", f"next: {facts['next']}"]
+    stands = f"as before, so that nothing is stale: {run_dir / 'scores.jsonl'}"
+    lines += [f"wrote: {facts['wrote']}" if facts["wrote"] else stands, f"next: {facts['next']}"]
     console.finish(lines, facts, as_json=as_json)
     return 0
 
@@ -51,16 +59,46 @@ def run(run_dir: Path) -> dict[str, Any]:
     if changed:
         raise Refusal(f"{run_dir}: {changed} changed while it was scored; score again")
     path = loaded.run_dir / "scores.jsonl"
-    artifact.write_lines(path, artifact.header_for(path, parents), scores)
+    header = artifact.header_for(path, parents)
+    stands = _stands(path, header, scores)
+    if not stands:
+        artifact.write_lines(path, header, scores)
     needed = Rule(success=0.0).labels
     reads_on = len(lineage.judged(samples, lineage.labels(loaded))) < needed
-    facts = _facts(path, scores)
-    probed = (loaded.run_dir / "probe.json").exists()
-    follow = artifact.shell_line("probe" if not probed else "review" if reads_on else "gate", run_dir)
+    facts = {**_facts(scores), "wrote": None if stands else str(path)}
+    follow = artifact.shell_line("review" if reads_on else "gate", run_dir)
+    if not _is_probed(loaded):
+        follow = artifact.shell_line("probe", run_dir)
     return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
 
 
-def _facts(path: Path, scores: list[Any]) -> dict[str, Any]:
+def _stands(path: Path, header: "Header", scores: "Sequence[Score]") -> bool:
+    """Tell whether the file holds these scores but for the seconds they took: written anew, it closed the gate."""
+    from llm_finetuning import artifact
+    from llm_finetuning.types import Score
+
+    def untimed(score: Score) -> Score:
+        return dataclasses.replace(score, values=[dataclasses.replace(value, seconds=0.0) for value in score.values])
+
+    try:
+        before = artifact.read_lines(path, Score)
+    except Refusal:
+        return False
+    return (before.header, [untimed(one) for one in before.records]) == (header, [untimed(one) for one in scores])
+
+
+def _is_probed(loaded: "LoadedBrief") -> bool:
+    """Tell whether the attacks were tried on these rewards, and not on earlier ones."""
+    from llm_finetuning import lineage
+
+    try:
+        lineage.current_probe(loaded)
+    except Refusal:
+        return False
+    return True
+
+
+def _facts(scores: list[Any]) -> dict[str, Any]:
     rows = []
     for place, first in enumerate(scores[0].values):
         values = [score.values[place] for score in scores]
@@ -78,7 +116,7 @@ def _facts(path: Path, scores: list[Any]) -> dict[str, Any]:
         )
     rewards = [score.reward for score in scores if score.reward is not None]
     mean = sum(rewards) / len(rewards) if rewards else None
-    return {"samples": len(scores), "mean": mean, "rewards": rows, "faults": _faults(scores), "wrote": str(path)}
+    return {"samples": len(scores), "mean": mean, "rewards": rows, "faults": _faults(scores)}
 
 
 def _faults(scores: list[Any]) -> list[str]:
