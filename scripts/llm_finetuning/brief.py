@@ -1,4 +1,4 @@
-"""The brief: the one file a person writes, read strictly and with all of its faults listed at once."""
+"""The brief: what a run is to be, as a person writes it, read strictly and with all of its faults listed at once."""
 
 import dataclasses
 import difflib

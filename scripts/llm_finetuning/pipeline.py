@@ -1,6 +1,6 @@
 """The road from brief to verdict as a table; `status`, the documentation and the tests read it.
 
-One run is one directory. `brief.yaml` is the only file a person writes; every other file has one writer.
+One run is one directory. A person writes `brief.yaml`, the data set and reward files; every other file has one writer.
 """
 
 from dataclasses import dataclass

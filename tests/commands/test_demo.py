@@ -1,6 +1,8 @@
 """The demo up to the gate: the whole story on the real model, twice."""
 
 import json
+import re
+import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +10,34 @@ from pathlib import Path
 import pytest
 
 from llm_finetuning import artifact
+from llm_finetuning.commands import demo
 from llm_finetuning.demo import sums
 from llm_finetuning.types import Label
 
 Finetune = Callable[..., tuple[int, str, str]]
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+
+
+def readme_sample() -> list[str]:
+    """Return the lines of the gate's report that the README shows, without the cuts."""
+    (block,) = re.findall(r"^```\n(gate: blocked\n.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return [line.removesuffix(" ...") for line in block.splitlines() if line.strip() not in ("", "...")]
+
+
+def masked(line: str) -> str:
+    """Return a line with every figure alike: what is drawn differs a little between machines."""
+    return re.sub(r"\d+", "0", " ".join(line.split()))
+
+
+def check_sample(printed: list[str]) -> None:
+    """Fail unless the README's report begins as the printed one and has no line that is not printed, or not in turn."""
+    shown = [masked(line) for line in readme_sample()]
+    said = [masked(line) for line in printed if line.strip()]
+    assert [line[: len(begun)] for line, begun in zip(said, shown[:3], strict=False)] == shown[:3]
+    rest = iter(said)
+    for begun in shown:
+        if not begun.startswith("completion: "):  # what a small model writes is its machine's own
+            assert any(line.startswith(begun) for line in rest), begun
 
 
 @pytest.mark.model
@@ -25,6 +51,9 @@ def test_wrong_reward_is_blocked_and_the_right_one_answered(
     assert code == 0, err
     facts = json.loads(out)
     wrong, right = facts["gates"]
+    printed = err.splitlines()
+    check_sample(printed[printed.index("gate: blocked") :])
+    assert f"next: {wrong['next_action']}" in printed
     assert facts["training"] is None
     assert not (folder / "sft").exists()
 
@@ -61,6 +90,31 @@ def test_wrong_reward_is_blocked_and_the_right_one_answered(
     assert {"random": 36, "chosen": 24} == Counter(label.part for label in labels)
     # Outside the demo, the same run is not open: nobody has read it.
     assert finetune("gate", folder)[0] == 3
+
+
+@pytest.mark.model
+def test_the_demos_end_begins_a_run_of_ones_own(
+    tmp_path: Path, finetune: Finetune, model_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that came without a hub is named by its folder, since the next command would not find a hub either."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FINETUNE_HOME", str(tmp_path / "home"))
+    kept = demo.model_cache(tmp_path / "home")
+    kept.parent.mkdir(parents=True)
+    kept.symlink_to(model_folder)
+
+    assert demo._own_run(model_folder) == "finetune new my-run"  # from the hub's cache, where its id is found
+    code, _, err = finetune(*shlex.split(demo._own_run(str(kept)))[1:])
+
+    assert code == 0, err
+    assert f'model: "{kept}"' in (tmp_path / "my-run" / "brief.yaml").read_text("utf-8")
+
+
+def test_help_and_readme_say_the_same_minutes(finetune: Finetune) -> None:
+    """Whoever tries it first reads one of the two."""
+    said = " ".join(finetune("demo", "--help")[1].split())
+    assert demo.QUICK in said
+    assert demo.QUICK in README
 
 
 @pytest.mark.parametrize(

