@@ -1,6 +1,7 @@
 """`finetune plan` as a person calls it: the table, the verdict, the change that fits, and how fast it answers."""
 
 import json
+import re
 import os
 import subprocess
 import sys
@@ -159,6 +160,7 @@ def test_the_layout_is_shown(tmp_path: Path, finetune: Finetune) -> None:
     out = finetune("plan", run)[1]
     assert "trainer: 4 process(es), GPU 4, 5, 6, 7" in out
     assert "vLLM server: tensor parallel over GPU 0, 1, 2, 3" in out
+    assert re.search(r"^  gpu_memory_utilization of the server: 0\.\d\d holds one sequence ", out, re.MULTILINE)
     assert "batch: 8 at once in each of 4 process(es), 4 times a step" in out
     assert "0 steps" not in out
     assert "no step at all: 1 rows are fewer than a step takes" in out

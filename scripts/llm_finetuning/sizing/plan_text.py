@@ -60,11 +60,13 @@ def _table(phases: list[dict[str, Any]]) -> list[str]:
 def _engine_lines(engine: dict[str, Any] | None) -> list[str]:
     if engine is None:
         return []
-    said = "" if engine["utilization"] is None else f" is {engine['utilization']:g}:"
-    starts = "" if engine["starts"] is not False else " vLLM does not start with it;"
     least, ample = engine["least"], engine["ample"]
     words = f"{least:.2f} holds one sequence of the longest length, {ample:.2f} all that are drawn at once"
-    return [f"  vllm_gpu_memory_utilization{said}{starts} {words}"]
+    if engine["utilization"] is None:
+        starts = "" if engine["starts"] is not False else "vLLM does not start on GPUs of its own; "
+        return [f"  gpu_memory_utilization of the server: {starts}{words}"]
+    starts = "" if engine["starts"] is not False else " vLLM does not start with it;"
+    return [f"  vllm_gpu_memory_utilization is {engine['utilization']:g}:{starts} {words}"]
 
 
 def _time_lines(time: dict[str, Any] | None) -> list[str]:
