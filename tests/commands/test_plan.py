@@ -1,8 +1,8 @@
 """`finetune plan` as a person calls it: the table, the verdict, the change that fits, and how fast it answers."""
 
 import json
-import re
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
