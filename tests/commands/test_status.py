@@ -92,3 +92,19 @@ def test_scoring_again_makes_nothing_stale(run_dir: Path, finetune: Finetune) ->
     brief = run_dir / "brief.yaml"
     brief.write_text(brief.read_text("utf-8").replace("exact_answer", "math_answer"), "utf-8")
     assert f"wrote: {run_dir / 'scores.jsonl'}\n" in finetune("score", run_dir)[1]
+
+
+def test_a_reason_that_closes_several_rows_is_said_once(run_dir: Path, finetune: Finetune) -> None:
+    """Rows behind it name the file that they wait for."""
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    brief = run_dir / "brief.yaml"
+    brief.write_text(brief.read_text("utf-8").replace("max_completion_length: 1", "max_completion_length: 2"), "utf-8")
+    facts = json.loads(finetune("status", run_dir, "--json")[1])
+
+    rows = {row["file"]: (row["state"], row["detail"]) for row in facts["artifacts"]}
+    state, reason = rows["samples.jsonl"]
+    assert state == "stale"
+    assert "changed since" in reason
+    assert sum(reason in detail for _, detail in rows.values()) == 1
+    assert rows["scores.jsonl"] == ("stale", "waits for samples.jsonl")

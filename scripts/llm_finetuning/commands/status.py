@@ -52,6 +52,8 @@ def run(run_dir: Path) -> dict[str, Any]:
         state, detail = _state(run_dir, stage.writes)
         if faults and stage.verb != "new" and (run_dir / stage.writes).exists():
             state, detail = UNJUDGED
+        if state == "waits":
+            state, detail = "stale", _waiting(detail, rows)
         if (stage.verb, state) in (("pairs", "missing"), ("calibrate", "none")):  # beside the road
             continue
         rows.append({"file": stage.writes, "state": state, "detail": detail})
@@ -66,6 +68,12 @@ def run(run_dir: Path) -> dict[str, Any]:
     if training := _training(run_dir):
         rows.append(training)
     return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir, method)}
+
+
+def _waiting(reason: str, rows: list[dict[str, str]]) -> str:
+    """Return for what a file waits: where a row has said the reason already, that row's file."""
+    said = next((row["file"] for row in rows if row["detail"] == reason), None)
+    return f"waits for {said}" if said else f"waits for what comes before it ({reason})"
 
 
 def _training(run_dir: Path) -> dict[str, str] | None:
@@ -123,7 +131,7 @@ def _awaited_judge(run_dir: Path) -> str | None:
 
 
 def _state(run_dir: Path, file: str) -> tuple[str, str]:
-    """Return done, missing, unfinished, stale or broken for one file, with the reason."""
+    """Return done, missing, unfinished, stale or broken for one file, with the reason; `waits` with another's."""
     if file == "eval/NAME.json":
         return _evaluations(run_dir)
     if file == "judge.jsonl":
@@ -136,7 +144,7 @@ def _state(run_dir: Path, file: str) -> tuple[str, str]:
     except Refusal as refusal:
         text = "\n".join(refusal.lines) if file == "brief.yaml" else refusal.lines[0]
         if file not in text:
-            return "stale", f"waits for what comes before it ({text})"
+            return "waits", text
         kind = "stale" if "changed since" in text else "unfinished" if "to continue" in text else "broken"
         return kind, text
 
