@@ -43,7 +43,7 @@ def run(run_dir: Path) -> dict[str, Any]:
 
     if not run_dir.is_dir():
         raise Refusal(f"{run_dir}: no such run directory; make one with `finetune new {run_dir}`")
-    rows = []
+    rows: list[dict[str, str]] = []
     next_command = None
     method, faults = _method(run_dir)
     for stage in STAGES:
