@@ -74,7 +74,7 @@ def counted(found: dict[int, str]) -> list[str]:
     missed = []
     for number, request in enumerate(shuffled(), 1):
         right = is_right(request, found[number])
-        part = f"list {request.round}{', unseen' if request.unseen else ''}" if request.skill else "for none of ours"
+        part = f"list {request.round}" if request.skill else "for none of ours"
         parts.setdefault(f"{request.language}, {part}", []).append(right)
         if not right:
             missed.append(f"  {request.say!r}: {found[number]}, not {request.skill or 'none of ours'}")

@@ -28,8 +28,9 @@ class Request:
     language: str
     skill: str | None  # None: for no skill of ours
     near: str | None = None  # the skill that it must not choose though it sounds like it
-    round: int = 1  # 2: of the second list, in rougher words: pasted logs, half sentences, names the list does not hold
-    unseen: bool = False  # no description was written or changed for it
+    round: int = (
+        1  # 2: in rougher words: pasted logs, half sentences, names the list does not hold; 3: by who had not read it
+    )
 
 
 def requests() -> list[Request]:
