@@ -47,6 +47,8 @@ def test_odd_names_are_quoted(tmp_path: Path, finetune: Finetune) -> None:
         (["xyzzy"], "no verb `xyzzy`; known are route, new, audit"),
         (["score"], "Missing argument 'RUN_DIR'"),
         (["score", "x", "--jsn"], "No such option"),
+        (["evaluate", "x", "--no-drift"], "No such option '--no-drift'; did you mean `--suite goldens`?; see"),
+        (["evaluate", "x", "--endpoin"], "Did you mean one of: '--checkpoint', '--endpoint'?); see"),
         (["gate", "not-there"], "no such run directory; make one with `finetune new"),
         (["status", "not-there"], "no such run directory"),
     ],

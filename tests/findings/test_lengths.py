@@ -88,13 +88,14 @@ def test_copies_within_a_group_are_counted(texts: str, weight: str, hits: int) -
     assert f"{4 - hits / 4:.1f} distinct ones a group of 4.0" in finding.text
 
 
-@pytest.mark.parametrize(("empty", "weight"), [(1, "fine"), (2, "warns")])
+@pytest.mark.parametrize(("empty", "weight"), [(1, "fine"), (2, "warns"), (15, "warns"), (16, "blocks")])
 def test_completions_that_say_nothing_are_counted(empty: int, weight: str) -> None:
-    """Up to a tenth is the model's own silence; more is a prompt that it does not take for its turn."""
+    """Up to a tenth is the model's own silence; more is a prompt not taken for its turn; all leave nothing."""
     policy = [scored(place // 4, place % 4, 0.0, completion="\n" if place < empty else "a") for place in range(16)]
     finding = named(lengths.empty_findings(evidence(policy)), "empty")
 
     assert (finding.weight, finding.rate.hits, finding.rate.n) == (weight, empty, 16)
+    assert (finding.next_action is None) == (weight == "fine")
     assert not lengths.empty_findings(evidence(policy[empty:]))
 
 

@@ -53,6 +53,41 @@ def test_lenient_reading(gold: str, completion: str, *, says: bool) -> None:
     assert lenient.says_gold(scored(0, 0, 0.0, columns={"answer": gold}, completion=completion)) == says
 
 
+@pytest.mark.parametrize("said", ["I say 41.", "it is 42."], ids=["wrong", "right in another form"])
+def test_never_succeeds_names_the_command_and_the_rows(said: str) -> None:
+    """In one line: what to run, which columns its rows hold, and that the model it leaves is gated."""
+    finding = named(found(sums(lambda index: said, lambda index: 0.0)), "never-succeeds")
+
+    assert finding.next_action is not None
+    assert "\n" not in finding.next_action
+    for words in (success.SHORT_SFT, "--method sft --dataset DEMOS.jsonl", "`prompt`", "`completion`", "then gate"):
+        assert words in finding.next_action
+
+
+@pytest.mark.parametrize(
+    ("action", "run", "after"),
+    [
+        (
+            "a short SFT, `finetune new RUN-sft --from RUN --method sft`",
+            "out/rev",
+            "`finetune new out/rev-sft --from out/rev --method sft`",
+        ),
+        ("`finetune gate RUN`", "my run", "`finetune gate 'my run'`"),
+        ("`finetune new RUN-sft --from RUN`", "my run", "`finetune new 'my run-sft' --from 'my run'`"),
+        (r"`finetune gate RUN`", r"a\1", r"`finetune gate 'a\1'`"),
+        (
+            "go to RUN now, then `RUN` and `finetune new RUNNER` again",
+            "x",
+            "go to RUN now, then `RUN` and `finetune new RUNNER` again",
+        ),
+    ],
+    ids=["two names", "a space", "a space in both", "a backslash", "other words"],
+)
+def test_a_command_of_an_action_names_the_run(action: str, run: str, after: str) -> None:
+    """Ready to paste into a shell; what is no command stays as it is."""
+    assert success.for_run(action, run).endswith(after)
+
+
 def sums(said: Any, paid: Any) -> list[Any]:
     return [
         scored(prompt, index, paid(index), columns={"answer": "42"}, completion=said(index))
@@ -68,7 +103,7 @@ def test_right_answers_in_another_form_route_to_the_prompt() -> None:
 
     assert named(findings, "lenient-success").weight == "warns"
     assert (named(findings, "lenient-success").rate.hits, named(findings, "lenient-success").rate.n) == (40, 80)
-    assert named(findings, "never-succeeds").next_action.startswith("fix the prompt or teach the form")
+    assert named(findings, "never-succeeds").next_action.startswith("fix the prompt, or teach the form")
 
 
 def test_a_weak_signal_from_a_strict_form_does_not_ask_for_a_larger_group() -> None:

@@ -99,9 +99,9 @@ def _words() -> Task:
     return Task(rows, lambda i, k, row: f"The answer is {row['answer'] if k > 1 else words[(i + k + 1) % ROWS]}.")
 
 
-def _documents() -> Task:
+def _documents(asked: str = "") -> Task:
     rows = [
-        {"prompt": f"Return the person of record {i} as JSON.",
+        {"prompt": f"Return the person of record {i} as JSON.{asked}",
          "answer": json.dumps({"name": f"Person {chr(65 + i)}", "age": 20 + i, "tags": ["x", f"t{i}"]})}
         for i in range(ROWS)
     ]  # fmt: skip
@@ -162,6 +162,7 @@ TASKS: dict[str, Callable[[], Task]] = {
     "choices": _choices,
     "words": _words,
     "documents": _documents,
+    "bare documents": lambda: _documents(" Reply with bare JSON and nothing else."),
     "calls": _calls,
     "programs": _programs,
     "solutions": _solutions,

@@ -11,6 +11,7 @@ import pytest
 import sound_rewards
 
 from llm_finetuning.commands import probe
+from llm_finetuning.findings.families import FENCED
 from llm_finetuning.probes import trial
 from llm_finetuning.sandbox import shared
 
@@ -125,3 +126,27 @@ def test_the_finding_names_the_fault(name: str, code: str, tmp_path: Path) -> No
     """The fault is blocked by the family that is about it, not by chance."""
     report = report_on_file(tmp_path, name)
     assert code in {finding.code for finding in report.findings if finding.weight == "blocks"}
+
+
+@pytest.mark.parametrize(
+    ("task", "verdict", "says"),
+    [
+        ("documents", "blocked", "; or ask in the prompt for bare JSON and nothing else: then a fence only warns"),
+        ("bare documents", "held", ""),
+    ],
+)
+def test_a_refused_fence_is_counted_once_and_the_prompt_may_forbid_it(
+    task: str, verdict: str, says: str, tmp_path: Path
+) -> None:
+    """One family holds it against the reward, and what its action says of the prompt is true."""
+    report = report_on(tmp_path, task, f"- file: {FILE_OF['documents__fence_refused']}.py:documents__fence_refused")
+    fenced = [one.probe for one in report.results if str(one.probe.completion).startswith("```json\n{")]
+    refused = {one.code for one in report.findings if set(one.sample_ids) & {probe.probe_id for probe in fenced}}
+    found = next(one for one in report.findings if one.code == "variant-json-layout" and one.weight != "fine")
+
+    assert refused == {"variant-json-layout"}
+    assert {probe.about for probe in fenced if probe.kind == "variant"} == {FENCED}
+    assert report.verdict == verdict
+    assert f"{FENCED} (8)" in str(found.next_action)
+    assert str(found.next_action).endswith(says)
+    assert ("ask in the prompt" in str(found.next_action)) == bool(says)

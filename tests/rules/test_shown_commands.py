@@ -91,6 +91,8 @@ EXECUTED: dict[str, Case] = {
     "finetune diagnose RUN": Case("trained", 0, "verdict: healthy"),
     "finetune diagnose PATH": Case("trained", 0, "verdict: healthy"),
     "finetune new NEXT --from RUN": Case("drawn", 0, "wrote: "),
+    "finetune new NEXT --from RUN --model ../RUN-sft/train/model": Case("drawn", 0, "changed: model: "),
+    "finetune new RUN-sft --from RUN --method sft --dataset DEMOS.jsonl": Case("drawn", 0, "is not there yet; one row"),
     "finetune new NEXT --from RUN --apply": Case("trained", 1, "keep plain GRPO"),
     "finetune evaluate RUN": Case("drawn", 0, "base: "),
     "finetune evaluate RUN --greedy": Case("greedy", 0, "20 held-out rows, greedy"),

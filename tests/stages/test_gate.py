@@ -4,6 +4,8 @@ import dataclasses
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from llm_finetuning.stages import gate as stage
 from llm_finetuning.types import Finding, GateReport, Label, Override, RewardValue, Sample, Score
@@ -426,12 +428,20 @@ def test_fault_at_low_temperature_blocks_too() -> None:
         (["labels", "truncated", "groups-with-signal", "false-pass", "probe-exploit-echo", "unscored"], 5),
         (["false-fail", "probe-exploit-echo", "audit-gold-empty"], 2),
         (["false-fail", "probe-exploit-echo", "probe-gold-unpaid"], 2),
-        (["labels", "truncated", "never-succeeds", "readers-disagree", "probe-variant-fences"], 4),
-        (["never-succeeds", "groups-with-signal", "readers-disagree"], 2),
-        (["labels", "truncated", "groups-with-signal"], 2),
-        (["labels", "truncated"], 1),
-        (["never-succeeds", "truncated"], 1),  # what was cut off never finished, which is why nothing succeeds
-        (["never-succeeds", "never-ends", "false-pass"], 2),
+        (["probe-exploit-echo", "readers-disagree", "grouping", "format-only", "never-succeeds"], 4),
+        (["never-succeeds", "audit-gold-empty"], 1),
+        (["never-succeeds", "probe-gold-unpaid"], 1),
+        (["never-succeeds", "probe-reward-nan"], 1),
+        (["labels", "probe-exploit-echo", "never-succeeds", "truncated"], 3),  # what was cut off never finished
+        (["probe-variant-spacing", "never-succeeds", "truncated"], 2),
+        (["never-succeeds", "false-fail", "probe-variant-spacing"], 2),  # right work may be what is not paid
+        (["never-succeeds", "false-fail", "false-pass"], 1),
+        (["never-succeeds", "never-ends", "false-pass"], 1),
+        (["probe-exploit-echo", "never-ends"], 1),
+        (["never-succeeds", "probe-exploit-echo", "empty"], 2),
+        (["empty", "unscored"], 1),
+        (["truncated", "probe-variant-spacing"], 1),
+        (["truncated", "false-fail"], 1),
         (["always-succeeds", "truncated"], 0),
         (["labels"], 0),
     ],
@@ -442,6 +452,51 @@ def test_the_next_action_is_that_of_the_first_cause(codes: list[str], first: int
     findings = [Finding(code=code, weight="blocks", text="", next_action=code) for code in codes]
 
     assert stage.verdict_of(findings) == ("blocked", codes[first])
+
+
+@settings(max_examples=60)
+@given(
+    st.permutations(
+        [
+            "reward-nan",
+            "audit-x",
+            "never-ends",
+            "truncated",
+            "probe-variant-x",
+            "false-fail",
+            "never-succeeds",
+            "probe-exploit-x",
+            "readers-disagree",
+            "groups-with-signal",
+            "labels",
+        ]
+    )
+)
+def test_the_report_lists_causes_in_one_order(codes: list[str]) -> None:
+    """What blocks stands so, its first says what is next, and what does not block follows as it came."""
+    blocking = [Finding(code=code, weight="blocks", text="", next_action=code) for code in codes]
+    others = [Finding(code=f"reward-{code}", weight="warns", text="", next_action=code) for code in codes]
+    mixed = [finding for pair in zip(others, blocking, strict=True) for finding in pair]
+    found = stage.in_order(mixed)
+
+    assert [finding.code for finding in found[: len(codes)]] == [
+        "reward-nan", "audit-x", "never-ends", "truncated", "probe-variant-x", "false-fail", "never-succeeds",
+        "probe-exploit-x", "readers-disagree", "groups-with-signal", "labels",
+    ]  # fmt: skip
+    assert found[len(codes) :] == others
+    assert stage.verdict_of(mixed) == ("blocked", "reward-nan")
+
+
+def test_the_judged_report_leads_with_the_first_cause() -> None:
+    """Nothing succeeds and most is cut: that stands first in the report, in whatever order it was found."""
+    report = judge(
+        pays=lambda sample: 0.0,
+        accepts=lambda sample: False,
+        change=lambda sample: dataclasses.replace(sample, finish_reason="length") if sample.index else sample,
+    )
+
+    assert [finding.code for finding in report.findings[:2]] == ["truncated", "never-succeeds"]
+    assert report.next_action == report.findings[0].next_action
 
 
 def test_what_blocks_speaks_before_what_is_wanting() -> None:

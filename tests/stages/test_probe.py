@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from llm_finetuning.findings.families import FENCED
 from llm_finetuning.stages import probe as stage
 from llm_finetuning.types import Finding, HonestWork, Probe, ProbeReport, ProbeResult, RewardValue
 
@@ -30,7 +31,7 @@ def result(reward: float | None, *, kind: Any = "exploit", fault: str | None = N
         prompt_id="q",
         prompt="?",
         columns={},
-        completion="1, 5",
+        completion=values.pop("completion", "1, 5"),
         **values,
     )
     value_fault = values.get("value_fault")
@@ -102,6 +103,40 @@ def test_refused_variants_block() -> None:
     made = report(*[result(0.0, kind="variant", family="spacing", about="a line break: x")] * 2)
     assert made.verdict == "blocked"
     assert made.next_action == "pay right work also with: a line break (2)"
+
+
+@pytest.mark.parametrize(
+    ("attacks", "action"),
+    [
+        ([("denied: NOT x for x", "It is\nnot x.", 1.0)] * 2, "denied (2), such as `It is\\nnot x.`"),
+        (
+            [("denied: no", "no", 0.8), ("denied: no", "no", 0.8), ("cut: n", "n", 0.9)],
+            "denied (2); cut (1), such as `n` (cut)",
+        ),
+        ([("a list", "a" * 99 + "b" * 99, 1.0)] * 2, f"a list (2), such as `{'a' * 57} ... {'b' * 57}`"),
+        ([("white space", " \n", 1.0)] * 2, "white space (2)"),
+    ],
+    ids=["one kind", "several kinds", "long", "nothing to show"],
+)
+def test_the_action_shows_the_worst_attack(attacks: list[tuple[str, str, float]], action: str) -> None:
+    """The short name of an attack tells nobody what to stop paying for: its text does, on one line."""
+    made = report(*[result(paid, about=about, completion=text) for about, text, paid in attacks])
+    assert made.next_action == f"stop paying for: {action}"
+
+
+@pytest.mark.parametrize(
+    ("weighs", "about", "says"),
+    [
+        ("blocks", FENCED, "; or ask in the prompt for bare JSON and nothing else: then a fence only warns"),
+        ("warns", FENCED, ""),
+        ("blocks", "indented", ""),
+    ],
+)
+def test_a_refused_fence_may_be_forbidden_in_the_prompt(weighs: str, about: str, says: str) -> None:
+    """A task that wants bare JSON is not pushed to pay fences; one that says so already has nothing to ask for."""
+    refused = result(0.0, kind="variant", family="json_layout", about=about, weighs=weighs)
+    (found,) = report(refused, refused).findings
+    assert found.next_action == f"pay right work also with: {about} (2){says}"
 
 
 def test_a_finding_shows_text_payment_component_and_control() -> None:

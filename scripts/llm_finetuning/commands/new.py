@@ -1,6 +1,9 @@
 """`finetune new`: a commented brief to edit, or the brief of the run that follows on another."""
 
+import dataclasses
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -13,11 +16,29 @@ from llm_finetuning.commands import options
 from llm_finetuning.errors import EXIT_DONE, EXIT_NO, Refusal
 
 if TYPE_CHECKING:
+    from llm_finetuning.brief import LoadedBrief
     from llm_finetuning.diagnosis.record import Diagnosis
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates" / "brief"
 
 METHODS = ("grpo", "sft", "dpo", "kto", "orpo", "simpo")
+
+_PARTS = {
+    "prompt": "the task",
+    "completion": "the right answer",
+    "chosen": "the better answer",
+    "rejected": "the worse answer",
+}
+_ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Instead:
+    """What the next brief is to say in place of the one before it; None leaves it."""
+
+    method: str | None = None
+    model: str | None = None
+    dataset: str | None = None
 
 
 @click.command("new", short_help="Write a commented brief for a method")
@@ -42,16 +63,19 @@ def command(
     """Write RUN_DIR/brief.yaml, which you edit; the data set and reward files of your own are yours to write too.
 
     Relative paths in a brief start from the folder that it stands in. With --from the brief is that of another run,
-    whose files it names where they are; with --apply too, the next run differs from it by what `finetune diagnose`
-    advised, and by nothing else. Exit code 1: the advice is to change nothing, or nothing that a brief says.
+    whose files it names where they are: --model and --dataset change that one thing, and --method writes a brief of
+    that method with the model, the rows, the sampling and the machine of the other. With --apply the next run differs
+    by what `finetune diagnose` advised, and by nothing else. Exit code 1: the advice is to change nothing, or nothing
+    that a brief says.
     """
     from llm_finetuning import artifact
 
     if source is not None:
-        given = [name for name in ("method", "model", "dataset") if _is_given(context, name)]
-        if given:
-            raise Refusal(f"--{given[0]}: comes with the brief of --from; leave it out, and edit the new brief")
-        code, facts = follow(run_dir, source, applies=applies)
+        typed = {"method": method, "model": model, "dataset": dataset}
+        given = {name: value for name, value in typed.items() if _is_given(context, name)}
+        if given and applies:
+            raise Refusal(f"--{min(given)}: --apply makes the one change that was advised; leave out one of the two")
+        code, facts = follow(run_dir, source, applies=applies, instead=Instead(**given))
         console.finish(_lines(facts), facts, as_json=as_json)
         return code
     if applies:
@@ -68,10 +92,14 @@ def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def follow(run_dir: Path, source: Path, *, applies: bool) -> tuple[int, dict[str, Any]]:
+_AS_IT_IS = Instead()
+
+
+def follow(run_dir: Path, source: Path, *, applies: bool, instead: Instead = _AS_IT_IS) -> tuple[int, dict[str, Any]]:
     """Write the brief of a run that follows on another; return the exit code and the facts.
 
-    Refuses to overwrite a brief, and to apply a diagnosis that is not there or is of another state of the run.
+    Refuses to overwrite a brief, to apply a diagnosis that is not there or is of another state of the run, and rows
+    that lack what another method reads.
     """
     from llm_finetuning import artifact, brief, next_brief
     from llm_finetuning.commands import diagnose
@@ -94,11 +122,92 @@ def follow(run_dir: Path, source: Path, *, applies: bool) -> tuple[int, dict[str
                 **_by_hand(run_dir, source, found),
             }
         text, changes = changed.text, changed.changes
-    moved = next_brief.moved(text, loaded, run_dir)
-    brief.parse(moved.text, path)  # a brief of ours that we would refuse is a defect
-    artifact.write_text(path, moved.text)
-    facts |= {"wrote": str(path), "changed": changes, "paths": moved.changes}
-    return EXIT_DONE, {**facts, "next": artifact.shell_line("audit", run_dir)}
+    _check_places(run_dir, instead)
+    if instead.method not in (None, loaded.brief.method):
+        text, facts["left_out"] = _of_method(str(instead.method), loaded, run_dir, instead.dataset)
+        named = brief.LoadedBrief(brief.parse(text, path), loaded.run_dir)
+        facts["method"] = instead.method
+    else:
+        named = loaded
+    new = {"model": instead.model, "dataset.path": instead.dataset}
+    moved = next_brief.moved(text, named, run_dir, but=[name for name, value in new.items() if value is not None])
+    pointed = next_brief.pointed(moved.text, model=instead.model, path=instead.dataset)
+    made = brief.LoadedBrief(brief.parse(pointed.text, path), run_dir.resolve())  # one that we refuse is a defect
+    artifact.write_text(path, pointed.text)
+    facts |= {"wrote": str(path), "changed": [*changes, *pointed.changes], "paths": moved.changes}
+    facts |= {"wanting": list(_wanting(made, loaded)), "next": artifact.shell_line("audit", run_dir)}
+    if facts.get("method") == "sft":
+        facts["then"] = _way_back(run_dir, source)
+    return EXIT_DONE, facts
+
+
+def _of_method(method: str, loaded: "LoadedBrief", run_dir: Path, path: str | None) -> tuple[str, list[str]]:
+    """Return the brief of another method, seen from the source's folder, and what of the source it has no use for."""
+    from llm_finetuning import next_brief
+
+    rows = next_brief.rows_for(method, loaded, run_dir.resolve(), path)
+    template = _template(run_dir, method=method, model=loaded.brief.model, dataset=rows.path)
+    made = next_brief.of_method(template, loaded, rows)
+    return made.text, made.changes
+
+
+def _check_places(run_dir: Path, instead: Instead) -> None:
+    """Refuse a path that is right from here and wrong from the new brief's folder, and an adapter for a model."""
+    for option, given in (("model", instead.model), ("dataset", instead.dataset)):
+        if given is None:
+            continue
+        here = Path(given).expanduser()
+        seen = (run_dir.resolve() / here).resolve()  # the folder need not be there yet, so `..` is taken by name
+        if not seen.exists() and here.exists():
+            right = os.path.relpath(here.resolve(), run_dir.resolve())
+            raise Refusal(f"--{option} {given}: a brief's paths start from its own folder, {run_dir}; write {right}")
+        if option == "model" and (seen / "adapter_config.json").is_file() and not (seen / "config.json").is_file():
+            raise Refusal(f"--model {given}: holds an adapter, no model; merge it into its base model and name that")
+
+
+def _wanting(made: "LoadedBrief", source: "LoadedBrief") -> Iterator[str]:
+    """Yield a line for the model folder and for the rows of a new brief that are still to come."""
+    from llm_finetuning import dataset
+    from llm_finetuning.brief import COLUMNS_BY_METHOD
+
+    model = Path(made.model_source())
+    if model.is_absolute() and not model.exists():
+        yield f"{model} is not there yet"
+    path = made.resolve(made.brief.dataset.path)
+    if dataset.is_file(made) and not path.exists():
+        wanted = made.brief.dataset
+        of_text = _has_text(source)
+        row = {getattr(wanted, role): _part(role, of_text=of_text) for role in COLUMNS_BY_METHOD[made.brief.method]}
+        yield f"{path} is not there yet; one row of it: {json.dumps(row)}"
+
+
+def _has_text(source: "LoadedBrief") -> bool:
+    """Tell whether the prompts of a run's rows are known to be text; chat messages otherwise."""
+    from llm_finetuning import dataset
+
+    if dataset.needs_program(source):
+        return False
+    try:
+        return isinstance(dataset.read(source).rows[0].prompt, str)
+    except Refusal:  # what is wrong with the rows of the run before is that run's audit to say
+        return False
+
+
+def _part(role: str, *, of_text: bool) -> Any:
+    """Return what stands under a column of a row that is shown: the prompt's form, or whether a completion was good."""
+    if role == "label":
+        return True
+    return _PARTS[role] if of_text else [{"role": _ROLES[role], "content": _PARTS[role]}]
+
+
+def _way_back(run_dir: Path, source: Path) -> str:
+    """Return the command that takes the model of an SFT run into the run that it was made for."""
+    from llm_finetuning import artifact
+    from llm_finetuning.checkpoints import FINAL
+
+    after = source.with_name(f"{source.resolve().name}-after")
+    model = os.path.relpath((run_dir / FINAL).resolve(), after.resolve())
+    return artifact.shell_line("new", after, "--from", str(source), "--model", model)
 
 
 def _by_hand(run_dir: Path, source: Path, found: "Diagnosis") -> dict[str, str]:
@@ -127,6 +236,11 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         lines.append(f"wrote: {facts['wrote']}")
         lines += [f"  changed: {change}" for change in facts["changed"]]
         lines += [f"  {path} (where it was)" for path in facts["paths"]]
+        if facts.get("left_out"):
+            lines.append(f"  left out of a brief of method {facts['method']}: {', '.join(facts['left_out'])}")
+        lines += [f"  {line}" for line in facts["wanting"]]
+        if "then" in facts:
+            lines.append(f"  when it is trained, the run before goes on from its model: {facts['then']}")
         if facts.get("checkpoint"):
             step, why = facts["checkpoint"]["step"], facts["checkpoint"]["why"]
             lines.append(f"  to go on from a checkpoint: one at or before step {step:g} as `model:` ({why})")
@@ -138,14 +252,19 @@ def write(run_dir: Path, *, method: str, model: str, dataset: str) -> Path:
     from llm_finetuning import artifact, brief
 
     path = _free(run_dir)
-    values = {"name": _name(run_dir), "method": method, "model": json.dumps(model), "dataset": json.dumps(dataset)}
-    text = "".join(
-        Template((TEMPLATES / part).read_text("utf-8")).substitute(values)
-        for part in ("head.yaml", f"{method}.yaml", "tail.yaml")
-    )
+    text = _template(run_dir, method=method, model=model, dataset=dataset)
     brief.parse(text, path)  # a brief of ours that we would refuse is a defect
     artifact.write_text(path, text)
     return path
+
+
+def _template(run_dir: Path, *, method: str, model: str, dataset: str) -> str:
+    """Return the commented brief of a method."""
+    values = {"name": _name(run_dir), "method": method, "model": json.dumps(model), "dataset": json.dumps(dataset)}
+    return "".join(
+        Template((TEMPLATES / part).read_text("utf-8")).substitute(values)
+        for part in ("head.yaml", f"{method}.yaml", "tail.yaml")
+    )
 
 
 def _free(run_dir: Path) -> Path:

@@ -99,7 +99,10 @@ def diversity_findings(evidence: Evidence) -> list[Finding]:
 
 
 def empty_findings(evidence: Evidence) -> list[Finding]:
-    """Return how many completions say nothing, where any does: a chat model that is given plain text ends so."""
+    """Return how many completions say nothing, where any does: a chat model that is given plain text ends so.
+
+    Where all do, it blocks: nothing was drawn that a reward or a reader could judge.
+    """
     counts = [
         (sum(not text_of(scored.sample.completion).strip() for scored in group), len(group))
         for group in evidence.groups
@@ -110,10 +113,11 @@ def empty_findings(evidence: Evidence) -> list[Finding]:
         return []
     found = Rate(hits=hits, n=whole.n, low=whole.low, high=whole.high)
     many = whole.value > evidence.rule.empty
+    silent = found.hits == found.n
     return [
         Finding(
             code="empty",
-            weight="warns" if many else "fine",
+            weight="blocks" if silent else "warns" if many else "fine",
             text=f"completions without a word: {rate_words(found)}",
             next_action="write the prompts as lists of messages if the model was tuned for chat, or show it a worked "
             "example in the prompt, then sample again"

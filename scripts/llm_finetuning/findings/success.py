@@ -1,5 +1,7 @@
 """Whether there is something to learn: the base model's success, strictly and leniently, and groups with a signal."""
 
+import re
+import shlex
 from collections.abc import Sequence
 
 from llm_finetuning import statistics
@@ -11,6 +13,21 @@ from llm_finetuning.types import Estimate, Finding, Rate
 
 SIZES = (4, 8, 16, 32)  # of a group for which the signal is predicted
 _STEP = 1e-7  # rewards nearer than this are one value when a signal is predicted
+
+SHORT_SFT = (
+    "`finetune new RUN-sft --from RUN --method sft --dataset DEMOS.jsonl` on rows that hold a `prompt` in the form of "
+    "yours and the right `completion`"
+)
+"""The way out where there is no success to reinforce; the findings do not know what the run is called."""
+
+
+def for_run(action: str, run: str) -> str:
+    """Return an action with RUN in its commands, where it stands between back-quotes, as this run's own name."""
+
+    def named(command: re.Match[str]) -> str:
+        return re.sub(r"(?<=\s)RUN(-sft)?(?=\s|`)", lambda word: shlex.quote(run + (word[1] or "")), command[0])
+
+    return re.sub(r"`finetune [^`]*`", named, action)
 
 
 def findings(evidence: Evidence) -> list[Finding]:
@@ -49,12 +66,15 @@ def _success_finding(evidence: Evidence, *, in_other_form: bool) -> Finding:
     action = None
     if never and in_other_form:
         action = (
-            "fix the prompt or teach the form with a short SFT: answers are right, but not in the form the reward reads"
+            "fix the prompt, or teach the form with a short SFT: answers are right, but not in the form the reward "
+            f"reads; {SHORT_SFT}, then gate the model it leaves"
         )
     elif never and greedy[0]:
         action = "lower `temperature`: the model succeeds at a low one and never at this one"
     elif never:
-        action = "teach it first: short SFT on demonstrations, then gate again (GRPO needs some success)"
+        action = (
+            f"teach it first, since GRPO needs some success: a short SFT, {SHORT_SFT}, then gate the model it leaves"
+        )
     elif always:
         action = "do not train on this: the model has it already; choose harder prompts"
     return Finding(

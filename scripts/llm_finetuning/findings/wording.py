@@ -6,6 +6,7 @@ from itertools import islice
 from llm_finetuning.types import Estimate, Rate, Text
 
 SHOWN = 10  # of a list in one line
+EXCERPT = 120  # characters of a completion in a finding; the records hold all of it
 
 
 def rate_words(found: Rate) -> str:
@@ -44,3 +45,15 @@ def text_of(text: Text) -> str:
 def rows_words(rows: Sequence[int]) -> str:
     """Return rows of the data set as ` (data set rows 1, 5)`; nothing for none."""
     return f" (data set rows {listed(sorted(set(rows)))})" if rows else ""
+
+
+def quoted(text: Text | None) -> str:
+    """Return a completion on one line between backticks; of a long one its beginning and its end, where answers are."""
+    whole = text_of(text or "").replace("\n", "\\n")
+    half = (EXCERPT - len(" ... ")) // 2
+    return f"`{whole if len(whole) <= EXCERPT else f'{whole[:half]} ... {whole[-half:]}'}`"
+
+
+def amount(value: float | None) -> str:
+    """Return what was paid in three digits; `nothing` where no reward scored."""
+    return "nothing" if value is None else f"{value:.3g}"

@@ -3,13 +3,17 @@
 import json
 from collections.abc import Iterator
 
+from llm_finetuning.findings.families import FENCED
 from llm_finetuning.probes import golds
 from llm_finetuning.probes.case import Attempt, Case
 from llm_finetuning.probes.forms import calls_of
 
 
 def attempts(case: Case) -> Iterator[Attempt]:
-    """Yield other layouts; a fence warns where it is not allowed and nothing else is asked for."""
+    """Yield other layouts; a fence warns where it is not allowed and nothing else is asked for.
+
+    Of the two families that know a fence this one keeps it, since here it weighs what the prompt asks for.
+    """
     if case.gold.kind == "calls":
         yield from _calls(case)
     if case.gold.kind != "json":
@@ -24,7 +28,7 @@ def attempts(case: Case) -> Iterator[Attempt]:
     if case.form == "bare":
         asked_bare = not case.fenced and (case.strict or case.options.get("fence") is False)
         weighs = "warns" if asked_bare else "blocks"
-        yield Attempt(text=f"```json\n{case.gold.answer}\n```", about="a code fence around it", weighs=weighs)  # type: ignore[arg-type]
+        yield Attempt(text=f"```json\n{case.gold.answer}\n```", about=FENCED, weighs=weighs)  # type: ignore[arg-type]
         yield Attempt(text=f"Here it is:\n{case.gold.answer}", about="a sentence before it", weighs="warns")
 
 

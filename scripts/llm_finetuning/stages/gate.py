@@ -22,18 +22,29 @@ from llm_finetuning.types import (
 
 __all__ = ["Rule", "evidence_of", "judge"]
 
-_CAUSES = (
+_ACTING = ("blocks", "insufficient")
+
+_CAUSES: tuple[tuple[str, ...], ...] = (
     ("reward-", "advantages", "probe-reward-"),
     ("infrastructure", "unscored", "probe-gold-", "audit-"),
+    ("never-ends", "empty"),
+    ("never-succeeds",),
     ("probe-", "format-only"),
     ("grouping",),
     ("readers-disagree", "false-"),
-    ("never-succeeds", "always-succeeds"),
+    ("always-succeeds",),
     ("groups-with-signal",),
-    ("never-ends", "truncated"),
+    ("truncated",),
     ("labels",),
 )
-"""Beginnings of codes, what explains the others first: the one next action is the first cause's."""
+"""Beginnings of codes, what explains the others first: the report lists what blocks so, the first one's action is next.
+
+Where nothing ends, says a word or succeeds, a reward that pays attacks is mended later: no training could begin.
+"""
+
+_WHY_NEVER: tuple[tuple[str, ...], ...] = (("truncated",), ("probe-variant-",), ("false-fail",))
+"""What explains that nothing succeeds, and so comes before it: what was cut off never finished, or right work is not
+paid."""
 
 
 def evidence_of(
@@ -98,6 +109,7 @@ def judge(
         *values.component_findings(evidence),
         *lengths.cost_findings(evidence),
     ]
+    found = in_order(found)
     verdict, next_action = verdict_of(found)
     return GateReport(
         verdict=verdict,
@@ -125,22 +137,25 @@ def override_notes(overrides: Sequence[Override], fingerprint: str) -> list[str]
     ]
 
 
+def in_order(findings: Sequence[Finding]) -> list[Finding]:
+    """Return what blocks or is wanting with the first cause first, then the others as they came."""
+    acting = [finding for finding in findings if finding.weight in _ACTING]
+    causes = _CAUSES
+    if any(finding.code == "never-succeeds" and finding.weight == "blocks" for finding in acting):
+        place = _CAUSES.index(("never-succeeds",))
+        causes = (*_CAUSES[:place], *_WHY_NEVER, *_CAUSES[place:])
+
+    def order(finding: Finding) -> tuple[int, bool]:
+        found = (place for place, begins in enumerate(causes) if finding.code.startswith(begins))
+        return next(found, len(causes)), finding.weight != "blocks"
+
+    return [*sorted(acting, key=order), *(finding for finding in findings if finding.weight not in _ACTING)]
+
+
 def verdict_of(findings: Sequence[Finding]) -> tuple[GateVerdict, str]:
-    """Return the verdict and the one next action."""
-    acting = [finding for finding in findings if finding.weight in ("blocks", "insufficient")]
+    """Return the verdict and the one next action, that of the first cause."""
+    acting = [finding for finding in in_order(findings) if finding.weight in _ACTING]
     if not acting:
         return "open", "train: the reward means what the reader means, and there is something to learn"
-    blocking = {finding.code for finding in acting if finding.weight == "blocks"}
-    # What was cut off was never finished, so the cap explains why nothing succeeds.
-    cut = {"never-ends", "truncated"} if "never-succeeds" in blocking else set()
-
-    def order(finding: Finding) -> tuple[float, bool]:
-        early = finding.code in cut and finding.weight == "blocks"
-        return (_cause("never-succeeds") - 0.5 if early else _cause(finding.code)), finding.weight != "blocks"
-
-    first = min(acting, key=order)
-    return ("blocked" if blocking else "insufficient-evidence"), str(first.next_action)
-
-
-def _cause(code: str) -> int:
-    return next((place for place, begins in enumerate(_CAUSES) if code.startswith(begins)), len(_CAUSES))
+    blocked = any(finding.weight == "blocks" for finding in acting)
+    return ("blocked" if blocked else "insufficient-evidence"), str(acting[0].next_action)

@@ -7,10 +7,10 @@ refused below half. Half leaves room for penalties of length and repetition, whi
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from llm_finetuning.findings.wording import rate_words
+from llm_finetuning.findings.families import family_findings, share_of
+from llm_finetuning.findings.wording import amount, quoted, rate_words
 from llm_finetuning.statistics import rate
 from llm_finetuning.types import (
     Finding,
@@ -25,14 +25,6 @@ from llm_finetuning.types import (
 PAID_AT = 0.5  # share of the way from honest failure to honest success
 SLOW_S = 1.0  # seconds a completion from which a reward holds up training
 UNSCORED_SHARE = 0.05  # of golds that no reward scores
-_STD_EPSILON = 1e-4  # TRL adds it to the standard deviation of a group
-_EXCERPT = 120  # characters of a completion in a finding; the results hold all of it
-_ALONE = 3  # probes of a family among which a single one that is paid says enough
-
-
-def share_of(reward: float, failure: float, success: float) -> float:
-    """Return where a reward lies between honest failure (0) and honest success (1); it may lie outside."""
-    return (reward - failure) / (success - failure)
 
 
 def verdict_of(
@@ -63,7 +55,7 @@ def report(
         *_value_findings(results),
         *_honest_findings(honest, values_count=values_count),
         *_success_finding(honest, counts_from),
-        *(finding for family in families for finding in _family_findings(family, results)),
+        *(finding for family in families for finding in family_findings(family, results)),
         *_calling_findings(results),
         *_slow_finding(results),
     ]
@@ -98,7 +90,7 @@ def _raising_findings(results: Sequence[ProbeResult], whole_batch_faults: Sequen
             Finding(
                 code="reward-raises",
                 weight="blocks",
-                text=f"the trainer would stop: {first.fault} on {_quoted(first.probe.completion)}; {rate_words(found)}",
+                text=f"the trainer would stop: {first.fault} on {quoted(first.probe.completion)}; {rate_words(found)}",
                 next_action=f"let the reward pay 0 for {first.probe.about} ({first.probe.family})",
                 rate=found,
                 sample_ids=[result.probe.probe_id for result in raised],
@@ -138,7 +130,7 @@ def _value_findings(results: Sequence[ProbeResult]) -> list[Finding]:
             code=f"reward-{fault.replace('_', '-')}",
             weight="blocks",
             text=f"`{name}` {_FAULTS[fault]}: {rate_words(rate(len(found), n))}, "
-            f"as on {_quoted(found[0].probe.completion)}",
+            f"as on {quoted(found[0].probe.completion)}",
             next_action=f"fix `{name}` for {found[0].probe.about} ({found[0].probe.family}), then score again",
             rate=rate(len(found), n),
             sample_ids=[result.probe.probe_id for result in found],
@@ -211,9 +203,9 @@ def _gold_finding(
     first = found[0]
     rows = sorted({work.row for work in found})
     listed = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")  # noqa: PLR2004
-    shown = f"; row {first.row}: {_quoted(first.right)} is paid {_number(first.success)}"
+    shown = f"; row {first.row}: {quoted(first.right)} is paid {amount(first.success)}"
     if first.wrong is not None:
-        shown += f", {_quoted(first.wrong)} {_number(first.failure)}, nothing at all {_number(first.empty)}"
+        shown += f", {quoted(first.wrong)} {amount(first.failure)}, nothing at all {amount(first.empty)}"
     return Finding(
         code=code,
         weight=weight,  # type: ignore[arg-type]
@@ -236,99 +228,11 @@ def _weak_finding(known: Sequence[HonestWork]) -> list[Finding]:
         return []
     first, share = weak[0], rate(len(weak), len(known))
     text = (
-        f"a wrong answer in the right form is paid {_number(first.failure)}, a right one {_number(first.success)}, "
-        f"nothing at all {_number(first.empty)}: {rate_words(share)}"
+        f"a wrong answer in the right form is paid {amount(first.failure)}, a right one {amount(first.success)}, "
+        f"nothing at all {amount(first.empty)}: {rate_words(share)}"
     )
     action = "lower the weight of the rewards for form"
     return [Finding(code="form-outweighs-answer", weight="warns", text=text, next_action=action, rate=share)]
-
-
-def _family_findings(family: str, results: Sequence[ProbeResult]) -> list[Finding]:
-    """Return one finding for what blocks, and one for what only warns where something was found there."""
-    tried = [result for result in results if result.probe.family == family and result.probe.kind != "control"]
-    if not tried:
-        return []
-    kind = tried[0].probe.kind
-    findings = []
-    strict = [result for result in tried if result.probe.weighs == "blocks"]
-    loose = [result for result in tried if result.probe.weighs == "warns"]
-    failing = ("earned",) if kind == "exploit" else ("refused",)
-    found = [result for result in strict if result.verdict in failing]
-    if strict or not loose:
-        # A single one among many may be right by chance, or be a row of its own.
-        blocks = len(found) > 1 or (bool(found) and len(strict) <= _ALONE)
-        findings.append(_family_finding(family, kind, found, strict, "blocks" if blocks else "warns", results))
-    maybe = [result for result in loose if result.verdict in failing]
-    if maybe or not findings:
-        findings.append(_family_finding(family, kind, maybe, loose, "warns", results))
-    return findings
-
-
-def _family_finding(
-    family: str,
-    kind: ProbeKind,
-    found: Sequence[ProbeResult],
-    tried: Sequence[ProbeResult],
-    weight: str,
-    results: Sequence[ProbeResult],
-) -> Finding:
-    exploit = kind == "exploit"
-    name = family.replace("_", "-")
-    share = rate(len(found), len(tried))
-    what = f"{family}: {'paid' if exploit else 'refused'} {rate_words(share)}"
-    worst = _worst(found)
-    if worst is None:
-        return Finding(code=f"{kind}-{name}", weight="fine", text=what, next_action=None, rate=share)
-    kinds = Counter(result.probe.about.partition(":")[0] for result in found)
-    text = (
-        f"{what}; worst: {worst.probe.about}: {_quoted(worst.probe.completion)} is paid {_number(worst.reward)}"
-        f"{_by_component(worst)}, honest success {_number(worst.success)}, honest failure {_number(worst.failure)}"
-        f"{_control_words(worst, results)}{_advantage_words(worst) if family == 'do_nothing' else ''}"
-    )
-    listed = "; ".join(f"{about} ({count})" for about, count in kinds.most_common(4))
-    action = f"stop paying for: {listed}" if exploit else f"pay right work also with: {listed}"
-    return Finding(
-        code=f"{kind}-{name}",
-        weight=weight,  # type: ignore[arg-type]
-        text=text,
-        next_action=action,
-        rate=share,
-        sample_ids=[result.probe.probe_id for result in found],
-    )
-
-
-def _worst(found: Sequence[ProbeResult]) -> ProbeResult | None:
-    def badness(result: ProbeResult) -> float:
-        if result.reward is None or result.failure is None or result.success is None:
-            return -math.inf
-        share = share_of(result.reward, result.failure, result.success)
-        return share if result.probe.kind == "exploit" else -share
-
-    return max(found, key=badness, default=None)
-
-
-def _by_component(result: ProbeResult) -> str:
-    if len(result.values) < 2:  # noqa: PLR2004  one says what the sum says
-        return ""
-    return " (" + ", ".join(f"{value.name} {_number(value.value)}" for value in result.values) + ")"
-
-
-def _control_words(result: ProbeResult, results: Sequence[ProbeResult]) -> str:
-    """Return what an honest completion of the same shape is paid, where one was tried."""
-    control_id = f"{result.probe.probe_id}/control"
-    control = next((other for other in results if other.probe.probe_id == control_id), None)
-    return f", honest work of the same shape {_number(control.reward)}" if control else ""
-
-
-def _advantage_words(result: ProbeResult) -> str:
-    """Return what doing nothing gains beside three who tried and failed, as TRL scales it."""
-    if result.reward is None or result.failure is None:
-        return ""
-    group = [result.failure] * 3 + [result.reward]
-    mean = sum(group) / len(group)
-    std = math.sqrt(sum((value - mean) ** 2 for value in group) / (len(group) - 1))
-    advantage = (result.reward - mean) / (std + _STD_EPSILON)
-    return f"; in a group with three honest failures its advantage is {advantage:+.2f}"
 
 
 def _calling_findings(results: Sequence[ProbeResult]) -> list[Finding]:
@@ -352,7 +256,7 @@ def _calling_findings(results: Sequence[ProbeResult]) -> list[Finding]:
                 Finding(
                     code=f"reward-{way.replace(' ', '-')}",
                     weight=weight,  # type: ignore[arg-type]
-                    text=f"{words}: {rate_words(share)}, as on {_quoted(found[0].probe.completion)}",
+                    text=f"{words}: {rate_words(share)}, as on {quoted(found[0].probe.completion)}",
                     next_action=action,
                     rate=share,
                     sample_ids=[result.probe.probe_id for result in found],
@@ -371,7 +275,7 @@ def _slow_finding(results: Sequence[ProbeResult]) -> list[Finding]:
         Finding(
             code="reward-slow",
             weight="warns",
-            text=f"takes {seconds:.1f} s a completion, as on {_quoted(worst.probe.completion)}: "
+            text=f"takes {seconds:.1f} s a completion, as on {quoted(worst.probe.completion)}: "
             f"{rate_words(rate(len(slow), len(timed)))}",
             next_action="bound the time of the reward: it holds every training step",
             rate=rate(len(slow), len(timed)),
@@ -384,15 +288,6 @@ def said(text: Text | None) -> str:
     if text is None or isinstance(text, str):
         return text or ""
     return "\n".join(str(message.get("content") or "") for message in text)
-
-
-def _quoted(text: Text | None) -> str:
-    whole = said(text).replace("\n", "\\n")
-    return f"`{whole if len(whole) <= _EXCERPT else whole[: _EXCERPT - 3] + '...'}`"
-
-
-def _number(value: float | None) -> str:
-    return "nothing" if value is None else f"{value:.3g}"
 
 
 def failing(results: Iterable[ProbeResult]) -> list[ProbeResult]:
