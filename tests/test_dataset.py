@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import runs
-from llm_finetuning import brief, dataset
+from llm_finetuning import brief, dataset, lineage
 from llm_finetuning.errors import Refusal
 
 CSV_BRIEF = runs.BRIEF.replace("data.jsonl", "data.csv")
@@ -137,7 +137,16 @@ def test_missing_and_odd_files(tmp_path: Path) -> None:
     """A path that is not there, a folder and another format are refused with the mend."""
     folder = runs.write_run(tmp_path)
     (folder / "data.jsonl").unlink()
-    assert "no such file; correct `dataset.path`" in faults(folder)[0]
+    where = f"{folder / 'brief.yaml'} (`data.jsonl` starts at its folder)"
+    assert faults(folder)[0] == f"{folder / 'data.jsonl'}: no such file; correct `dataset.path` of {where}"
+    for ending in ("parquet", "csv"):
+        runs.write_run(tmp_path / ending, text=runs.BRIEF.replace("data.jsonl", f"/no/such.{ending}"))
+        said = f"/no/such.{ending}: no such file; correct `dataset.path` of {tmp_path / ending / 'brief.yaml'}"
+        assert faults(tmp_path / ending) == [said]
+    text = runs.BRIEF.replace("data.jsonl", "data.jsonl, evaluation: held.jsonl")
+    runs.write_run(tmp_path / "held", text=text)
+    with pytest.raises(Refusal, match=r"held\.jsonl: no such file; correct `dataset\.evaluation` of"):
+        dataset.read_rows(lineage.held_out(brief.load(tmp_path / "held")))
     (folder / "data.jsonl").mkdir()
     assert "is a directory" in faults(folder)[0]
     runs.write_run(tmp_path / "b", text=runs.BRIEF.replace("data.jsonl", "data.json"))

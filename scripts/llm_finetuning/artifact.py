@@ -127,11 +127,21 @@ def read_json(path: Path, record: type[T]) -> Artifact[T]:
         raise Refusal(f"{path}: not a whole {path.name} ({_first_line(error)}); run `{_again(path)}`") from None
 
 
+class Stale(Refusal):
+    """An artifact that was made from something else than what is there now."""
+
+    def __init__(self, path: Path, changed: str, again: str) -> None:
+        """Name what changed, as `changed_parents` says it, and what to do."""
+        super().__init__(f"{path}: {changed} changed since it was made; {again}")
+        self.path = path
+        self.changed = tuple(changed.split(", "))
+
+
 def check_parents(artifact: Path, header: Header, current: Mapping[str, str]) -> None:
     """Refuse an artifact that was made from something else than what is there now."""
     changed = changed_parents(header.parents, current)
     if changed:
-        raise Refusal(f"{artifact}: {changed} changed since it was made; run `{_again(artifact)}`")
+        raise Stale(artifact, changed, f"run `{_again(artifact)}`")
 
 
 def changed_parents(before: Mapping[str, str], now: Mapping[str, str]) -> str:

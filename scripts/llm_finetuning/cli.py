@@ -38,6 +38,11 @@ VERBS: Mapping[str, tuple[str, str]] = {  # help lives here, so that --help impo
 }
 
 
+MEANT: Mapping[tuple[str, str], str] = {  # an option that is not there, where the nearest in spelling is not meant
+    ("evaluate", "--no-drift"): "--suite goldens",
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; an unexpected exception keeps its traceback, because it is our bug."""
     try:
@@ -69,7 +74,10 @@ def _run(arguments: list[str]) -> int:
         return EXIT_DONE
     except click.ClickException as error:
         called = getattr(getattr(error, "ctx", None), "command_path", "finetune")
-        return _stopped(arguments, [f"{error.format_message().rstrip('.')}; see `{called} --help`"], EXIT_BAD_INPUT)
+        words = error.format_message().rstrip(".")
+        if meant := MEANT.get((called.rpartition(" ")[2], getattr(error, "option_name", ""))):
+            words = f"{words.partition(' Did you mean ')[0].rstrip('.')}; did you mean `{meant}`?"
+        return _stopped(arguments, [f"{words}; see `{called} --help`"], EXIT_BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
         return _stopped(arguments, ["interrupted; what was written is kept, run it again to go on"], EXIT_INTERRUPTED)
 

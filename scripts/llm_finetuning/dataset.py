@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from llm_finetuning.brief import DatasetBrief, LoadedBrief, nearest
+from llm_finetuning.brief import FILE_NAME, DatasetBrief, LoadedBrief, nearest
 from llm_finetuning.errors import Refusal
 from llm_finetuning.types import Row
 
 SHOWN_FAULTS = 8
+
+READ = (".jsonl", ".csv", ".parquet")
 
 RESERVED_COLUMNS = {
     "prompts": "TRL passes its own `prompts` to every reward",
@@ -103,6 +105,10 @@ def _raw_rows(loaded: LoadedBrief, place: str, python: str | None, table: dict[s
     wanted = loaded.brief.dataset
     path = loaded.resolve(wanted.path)
     suffix = path.suffix.lower()
+    if suffix in READ and not path.exists():
+        key = "evaluation" if wanted.path == wanted.evaluation else "path"  # the held-out rows are read in its place
+        starts = "" if Path(wanted.path).expanduser().is_absolute() else f" (`{wanted.path}` starts at its folder)"
+        raise Refusal(f"{place}: no such file; correct `dataset.{key}` of {loaded.run_dir / FILE_NAME}{starts}")
     if needs_program(loaded):
         assert python is not None, "the caller asks `needs_program`"
         return _read_with_program(wanted, place, python, table)
@@ -116,8 +122,6 @@ def _raw_rows(loaded: LoadedBrief, place: str, python: str | None, table: dict[s
 def _read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
-    except FileNotFoundError:
-        raise Refusal(f"{path}: no such file; correct `dataset.path` in the brief") from None
     except UnicodeDecodeError as error:
         raise Refusal(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
     except OSError as error:

@@ -9,7 +9,7 @@ from llm_finetuning import lineage
 from llm_finetuning.brief import LoadedBrief
 from llm_finetuning.errors import Refusal
 from llm_finetuning.stages import reading
-from llm_finetuning.types import Label, Reading, Sample, Verdict
+from llm_finetuning.types import Label, Reading, Sample, Score, Verdict
 
 
 def label_for(sample: Sample, verdict: Verdict, **rest: Any) -> Label:
@@ -29,9 +29,7 @@ def to_read(
     loaded: LoadedBrief, samples: list[Sample], labels: Sequence[Label], reader: str, count: int
 ) -> list[Reading]:
     """Return what this reader is asked to read, in order: first what was judged already, as it still stands."""
-    scores = []
-    with contextlib.suppress(Refusal):  # scores choose better; none, or stale ones, are no reason not to read
-        scores = lineage.current_scores(loaded, samples)
+    scores = list(scores_of(loaded, samples).values())
     current = {sample.sample_id: lineage.seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
     read = {
         label.sample_id: Reading(sample_id=label.sample_id, part=label.part, why="")
@@ -39,3 +37,10 @@ def to_read(
         if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
     }
     return reading.choose(samples, scores, count, list(read.values()))
+
+
+def scores_of(loaded: LoadedBrief, samples: list[Sample]) -> dict[str, Score]:
+    """Return what the rewards paid by sample; nothing where it is not there or is stale, which may still be read."""
+    with contextlib.suppress(Refusal):
+        return {score.sample_id: score for score in lineage.current_scores(loaded, samples)}
+    return {}

@@ -17,8 +17,8 @@ OBJECTIVE_OPTIONS = ("scale_rewards", "multi_objective_aggregation")
 
 
 def brief_part(loaded: LoadedBrief, *keys: str) -> dict[str, str]:
-    """Return a parent entry for the named keys of the brief, so that editing another key makes nothing stale."""
-    return {f"{' and '.join(keys)} of {FILE_NAME}": loaded.part_digest(*keys)}
+    """Return a parent entry for each named key of the brief, so that editing another one makes nothing stale."""
+    return {f"{key} of {FILE_NAME}": loaded.part_digest(key) for key in keys}
 
 
 def dataset_digest(loaded: LoadedBrief) -> dict[str, str]:

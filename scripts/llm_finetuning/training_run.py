@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_finetuning import artifact
 from llm_finetuning.errors import EXIT_MACHINERY, MachineryFailure, Refusal
 from llm_finetuning.interpreter import training_environ
 
@@ -134,7 +135,7 @@ class TrainingRun:
         except BlockingIOError:
             raise Refusal(
                 f"{self.folder}: it trains already (process {self._pid()}); `finetune status` shows how far it is, "
-                "`finetune train --stop` ends it after the step at hand"
+                f"`{artifact.shell_line('train', self.folder.parent, '--stop')}` ends it after the step at hand"
             ) from None
 
     def stop(self, wait_s: float, waiting: Callable[[], None] = lambda: None) -> bool:

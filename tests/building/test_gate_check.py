@@ -195,7 +195,7 @@ def enter(train: Path, name: str) -> None:
             "brief.yaml",
             "num_generations: 4",
             "num_generations: 8",
-            "model and dataset and sampling of brief.yaml differ",
+            ": sampling of brief.yaml differs",
         ),
         ("brief.yaml", "batch_size: 4", "batch_size: 8", "objective and batch options of brief.yaml differs"),
         ("gate.json", '"verdict": "open"', '"verdict": "blocked"', "the gate is not open (blocked)"),

@@ -106,10 +106,10 @@ def refused(folder: Path, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        ("mine.py", "value", "valu", "mine.py changed since it was made; run `finetune gate"),
+        ("mine.py", "value", "valu", "mine.py changed since it was made; run `finetune audit "),
         ("bonus.py", "value", "Value", "bonus.py (imported by mine.py) changed since it was made"),
         ("data.jsonl", "What", "Whet", "data.jsonl changed since it was made"),
-        ("brief.yaml", "prompts: 15", "prompts: 14", "model and dataset and sampling of brief.yaml changed"),
+        ("brief.yaml", "prompts: 15", "prompts: 14", "gate.json: sampling of brief.yaml changed"),
         ("gate.json", '"verdict": "open"', '"verdict": "blocked"', "the gate is not open (blocked)"),
         ("gate.json", '"audit.json": "', '"audit.json": "0', "audit.json changed since it was made"),
     ],

@@ -125,7 +125,7 @@ def test_the_answer_names_all_it_rests_on_and_status_shows_when_that_changed(run
     text = (run / "brief.yaml").read_text()
     (run / "brief.yaml").write_text(text + "evaluation: {gain: 0.2}\n")
     assert row()["state"] == "stale"
-    assert f"run `finetune compare {run} BASE CANDIDATE`" in row()["detail"]
+    assert row()["detail"] == "evaluation of brief.yaml changed since it was made"
     (run / "brief.yaml").write_text(text)
     compare.current(brief.load(run))
     (run / "eval" / "base.drift.json").unlink()
@@ -229,7 +229,7 @@ def test_training_data_that_is_gone_cannot_be_searched(run: Path, finetune: Fine
     assert code == 3
     assert "was not searched for the goldens: " in out
     assert "no such file" in out
-    assert "next: correct `dataset.path` in the brief" in out
+    assert "next: correct `dataset.path` of " in out
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,13 @@ def test_compare_refuses_what_cannot_be_compared(run: Path, finetune: Finetune) 
     evaluated(run, "greedy", finetune, lambda *_: True, "--greedy")
     for names, words in (
         (("base", "base"), "compared with itself"),
-        (("base", "nope"), "no such evaluation; there are base, greedy"),
+        (
+            ("base", "nope"),
+            f"no such evaluation; there are base, greedy; make it: finetune evaluate {run} --name nope --model ",
+        ),
+        (("base", "final"), f"there are base, greedy; make it: finetune evaluate {run} --checkpoint final"),
+        (("base", "checkpoint-12"), f"make it: finetune evaluate {run} --checkpoint 12"),
+        (("base", "../no/such.json"), "no such evaluation; there are base, greedy; check the path"),
         (("base", "greedy"), "differs in sampling settings (samples 1 for 4, temperature 0.0 for 1.0)"),
         (("base", "greedy.drift"), "is of the drift suite; name the evaluation of the goldens"),
     ):

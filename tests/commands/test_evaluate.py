@@ -56,7 +56,7 @@ def test_the_base_model_is_scored_item_by_item(run: Path, finetune: Finetune) ->
     assert facts["passes"]["2"]["value"] == pytest.approx(1 - 1 / 6)
     assert facts["passes"]["4"]["value"] == 1.0
     assert (facts["items"], facts["components"]["exact_answer"]["value"]) == (20, 0.5)
-    assert facts["next"] == f"finetune status {run}"
+    assert facts["next"] == f"finetune audit {run}"
 
     found = artifact.read_json(run / "eval" / "base.json", Evaluation)
     assert set(found.header.parents) == {

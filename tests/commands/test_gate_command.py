@@ -206,7 +206,7 @@ def test_a_half_written_last_label_is_said(opened: Path, finetune: Finetune) -> 
     assert findings["labels"]["text"].startswith("60 completions judged")
 
     table = opened / "again.csv"
-    table.write_text("sample_id,verdict\nq1/0,reject\n")
+    table.write_text("sample_id,verdict\nq1/0,accept\n")
     _, _, err = finetune("review", opened, "--import", table, "--reader", "ada")
     assert "its last line is half written, as by a killed writer; it is cut off" in err
     assert len(artifact.read_lines(opened / "labels.jsonl", Label).records) == 61

@@ -99,7 +99,7 @@ def test_reading_labels_noting_and_going_back(sampled: Path, back: str) -> None:
     terminal.press("u")
     terminal.until("q stop")
     terminal.press("q")
-    terminal.until("next: finetune gate")
+    terminal.until("next: finetune ")
     assert terminal.end() == 0
     assert [("accept", ""), ("reject", "odd one"), ("unsure", "")] == labels(sampled)
 
@@ -186,10 +186,47 @@ def test_the_end_says_what_was_labelled_and_what_comes_next(sampled: Path) -> No
             terminal.until(f"sample {place + 1} of 3")
             terminal.until("q stop")
             terminal.press(key)
-        last = terminal.until(f"next: finetune gate {sampled}")
+        last = terminal.until("next: finetune ")
         _, cleared, screen = last.rpartition("\x1b[2J")
 
         assert cleared
         assert "all 3 samples are read: 1 accepted, 1 rejected, 1 left unsure\r\n" in screen
         assert f"{len(keys)} labels added, 2 of 75 samples judged" in screen
         assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("current", [True, False], ids=["current", "stale"])
+def test_what_the_rewards_paid_is_shown_to_who_has_decided(sampled: Path, *, current: bool) -> None:
+    """Never before, where it would sway the reader, and never scores of another reward."""
+    runs.examine(sampled)
+    if not current:
+        text = (sampled / "brief.yaml").read_text()
+        (sampled / "brief.yaml").write_text(text.replace("extract: last_number", "extract: whole"))
+    terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
+    before = terminal.until("q stop")
+    terminal.press("a")
+    terminal.until("sample 2 of 3")
+    before += terminal.until("q stop")
+    terminal.press("k")
+    after = terminal.until("q stop")
+    terminal.press("q")
+    terminal.until("next:")
+    assert terminal.end() == 0
+    assert "your label: accept" in after
+    assert "rewards" not in before
+    assert ("what the rewards paid" in after, "weighted sum: " in after) == (current, current)
+    assert ("exact_answer: " in after) == current
+
+
+def test_a_sitting_without_a_label_says_nothing_of_a_file(sampled: Path) -> None:
+    """Nothing was written; one label is enough to say where it stands."""
+    for keys in ("q", "aq"):
+        terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
+        for place, key in enumerate(keys):
+            terminal.until(f"sample {place + 1} of 3")
+            terminal.until("q stop")
+            terminal.press(key)
+        end = terminal.until("next: ")
+        assert terminal.end() == 0
+        assert f"{len(keys) - 1} labels added" in end
+        assert ("wrote: " in end) == (keys == "aq")

@@ -81,7 +81,9 @@ def test_every_sample_is_there_with_all_it_needs(whole: Path) -> None:
     assert len({str(sample.completion) for sample in found.values()}) > PROMPTS
     assert header.settings["engine"]["engine"] == "transformers"
     assert set(header.parents) == {
-        "model and dataset and sampling of brief.yaml",
+        "dataset of brief.yaml",
+        "model of brief.yaml",
+        "sampling of brief.yaml",
         "data.jsonl",
         "model(template, tokenizer)",
     }
@@ -134,7 +136,7 @@ def test_other_settings_are_not_mixed_in(
     (folder / "brief.yaml").write_text(brief(model_folder, ", temperature: 0.5").replace("prompts: 24", "prompts: 1"))
     code, _, err = finetune("sample", folder, "--python", engine_python)
     assert code == 2
-    assert "was drawn from another model and dataset and sampling of brief.yaml" in err
+    assert "was drawn from another sampling of brief.yaml" in err
     assert finetune("sample", folder, "--python", "/no/such/python", "--fresh")[0] == 2
     assert (whole / "samples.jsonl").read_bytes() == (folder / "samples.jsonl").read_bytes()  # nothing replaces it yet
     assert finetune("sample", folder, "--python", engine_python, "--fresh")[0] == 0

@@ -108,11 +108,11 @@ def test_gate_without_labels_is_insufficient(run_dir: Path, finetune: Finetune) 
         ),
         (
             lambda run: _edit(run / "brief.yaml", "prompts: 15", "prompts: 14"),
-            "model and dataset and sampling of brief.yaml changed",
+            "samples.jsonl: sampling of brief.yaml changed",
         ),
         (
             lambda run: _edit(run / "brief.yaml", "model: some", "model: other"),
-            "audit.json: model and method and dataset",
+            "audit.json: model of brief.yaml changed",
         ),
         (
             lambda run: _edit(run / "data.jsonl", "What is 1 + 0?", "What is 1 + 0 ?"),
@@ -120,7 +120,7 @@ def test_gate_without_labels_is_insufficient(run_dir: Path, finetune: Finetune) 
         ),
         (
             lambda run: _edit(run / "brief.yaml", "contains", "contains\n    weight: 2"),
-            "dataset and rewards and",
+            "audit.json: rewards of brief.yaml changed",
         ),
         (lambda run: _edit(run / "samples.jsonl", "I say 2.", "I say 3."), "samples.jsonl changed since it was made"),
     ],
@@ -438,7 +438,7 @@ def test_printed_commands_can_be_pasted(tmp_path: Path, finetune: Finetune) -> N
     runs.write_samples(folder)
     _, out, _ = finetune("score", folder)
 
-    assert f"next: finetune probe '{folder}'" in out
+    assert f"next: finetune audit '{folder}'" in out
 
 
 def test_defect_of_ours_is_no_answer(run_dir: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch) -> None:

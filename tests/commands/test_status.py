@@ -108,3 +108,74 @@ def test_a_reason_that_closes_several_rows_is_said_once(run_dir: Path, finetune:
     assert "changed since" in reason
     assert sum(reason in detail for _, detail in rows.values()) == 1
     assert rows["scores.jsonl"] == ("stale", "waits for samples.jsonl")
+
+
+def test_a_cause_is_named_by_its_key_and_once(run_dir: Path, finetune: Finetune) -> None:
+    """Of the brief only what was edited is named, without a path; what is stale for the same reason says so."""
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    brief = run_dir / "brief.yaml"
+    brief.write_text(brief.read_text("utf-8").replace("exact_answer", "math_answer"), "utf-8")
+    rows = {row["file"]: row["detail"] for row in json.loads(finetune("status", run_dir, "--json")[1])["artifacts"]}
+
+    assert rows["audit.json"] == "rewards of brief.yaml changed since it was made"
+    assert rows["scores.jsonl"] == rows["probe.json"] == "the same as audit.json"
+
+
+ANYWHERE = "def mine(completions, answer, **k):\n    return [float(a in c) for c, a in zip(completions, answer)]\n"
+
+
+def test_nobody_is_asked_to_read_for_a_reward_that_is_blocked(run_dir: Path, finetune: Finetune) -> None:
+    """The attacks' own action is next, then the gate's; each verb and `status` say the same."""
+    path = run_dir / "brief.yaml"
+    library = "  - use: exact_answer\n    options: {extract: last_number}\n"
+    path.write_text(path.read_text("utf-8").replace(library, "  - file: mine.py:mine\n"), "utf-8")
+    (run_dir / "mine.py").write_text(ANYWHERE, "utf-8")
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+
+    for verb in ("probe", "gate"):
+        code, out, _ = finetune(verb, run_dir)
+        facts = json.loads(finetune("status", run_dir, "--json")[1])
+        assert code == 1
+        assert out.splitlines()[-1] == f"next: {facts['next']}"
+        assert facts["next"].startswith("stop paying for")
+        state = {row["file"]: row["state"] for row in facts["artifacts"]}
+        assert (state[f"{verb}.json"], state["labels.jsonl"]) == ("blocked", "missing")
+
+
+def test_a_gate_that_lacks_labels_alone_asks_for_them(run_dir: Path, finetune: Finetune) -> None:
+    """The command to read with, which every verb before it names too."""
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    read = f"next: finetune review {run_dir}"
+
+    assert [finetune(verb, run_dir)[1].splitlines()[-1] for verb in ("audit", "score", "probe")] == [read] * 3
+    assert finetune("gate", run_dir)[0] == 3
+    assert finetune("status", run_dir)[1].splitlines()[-1] == read
+
+
+def test_an_audit_that_blocks_holds_reading_back_and_is_said_before_sampling(run_dir: Path, finetune: Finetune) -> None:
+    """Its action is next; sampling goes on, since a person may override the gate, and names the first finding."""
+    data = run_dir / "data.jsonl"
+    rows = [{**json.loads(line), "answer": ""} for line in data.read_text("utf-8").splitlines()]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    code, out, _ = finetune("audit", run_dir)
+    asked = out.splitlines()[-1]
+
+    assert (code, asked) == (1, "next: fill column `answer` or take these rows out")
+    assert finetune("status", run_dir)[1].splitlines()[-1] == asked
+    err = finetune("sample", run_dir, "--python", "/no/such/python")[2]
+    assert "the audit BLOCKS, so the gate will too" in err
+    assert "15/15 golds empty in column `answer`" in err
+    assert f"{asked.removeprefix('next: ')}, then `finetune audit {run_dir}`" in err
+
+
+def test_what_an_audit_asks_of_a_misspelt_reward_is_a_whole_instruction(run_dir: Path, finetune: Finetune) -> None:
+    """A place and what is wrong there, not the end of a sentence."""
+    brief = run_dir / "brief.yaml"
+    brief.write_text(brief.read_text("utf-8").replace("exact_answer", "exact_answr"), "utf-8")
+    last = finetune("audit", run_dir)[1].splitlines()[-1]
+
+    assert last.startswith("next: mend ")
+    assert last.endswith("no reward `exact_answr` in the library; did you mean `exact_answer`?")

@@ -177,7 +177,7 @@ def test_a_run_says_first_what_gain_it_can_show(run: Path, finetune: Finetune) -
     rewrite(run, "evaluation:\n", "evaluation:\n  gain: 0.3\n")
     code, _, err = finetune("evaluate", run, "--python", "/no/such/python")
     assert code == 2
-    assert "20 rows with 4 completions each show a gain of " in err
+    assert "upper guess, before answers are paired: 20 rows with 4 completions each show a gain of " in err
     assert "from a base guessed at 0.5 in four of five tries" in err
     assert "the wanted 0.3 (evaluation.gain)" in err
     evaluations.write_transcripts(run, "base", lambda i, index: index < i % 3, general=None)
@@ -189,7 +189,7 @@ def test_a_run_says_first_what_gain_it_can_show(run: Path, finetune: Finetune) -
     evaluations.write_transcripts(run, "top", lambda *_: True, model="some/top", general=None)
     _, out, err = finetune("evaluate", run, "--suite", "goldens", "--model", "some/top")
     assert f"from the base's {facts['base']:.3f}" in err
-    assert "power: 20 rows" in out
+    assert "power: estimate from the base alone, before answers are paired: 20 rows" in out
 
 
 def test_a_base_near_the_top_leaves_no_room_for_the_gain(run: Path, finetune: Finetune) -> None:

@@ -37,6 +37,10 @@ def test_both_suites_are_measured_under_one_name(run: Path, finetune: Finetune) 
     evaluations.write_transcripts(run, "base", lambda *_: True, general=lambda place: place < 6)  # arithmetic
     code, out, err = finetune("evaluate", run)
     assert code == 0, err
+    told = f"drift suite: {ITEMS} items of up to {drift.MAX_TOKENS} tokens each, which may take minutes; "
+    assert told in err
+    assert told not in finetune("evaluate", run)[2]  # it is there
+    assert "[default: both]" in finetune("evaluate", "--help")[1]
     goldens, found = read(run, "base"), read(run, "base.drift")
     assert (goldens.suite, found.suite, goldens.name, found.name) == ("goldens", "drift", "base", "base")
     assert (found.greedy, found.samples, len(found.items)) == (True, 1, ITEMS)

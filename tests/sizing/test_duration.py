@@ -167,7 +167,7 @@ def test_packed_rows_are_as_long_as_they_may_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
-        (Machine(name="cpu", gpus=0), "plan --calibrate"),
+        (Machine(name="cpu", gpus=0), "`finetune plan RUN --calibrate`"),
         (Machine(name="mi300x", gpus=1, memory_gb=192.0), "mi300x"),
         (Machine(name="mi300x", gpus=1), "not known here"),
     ],
@@ -234,6 +234,36 @@ def test_plan_says_how_long_it_takes(tmp_path: Path, finetune: Finetune) -> None
     assert time["run"]["seconds"] == pytest.approx(time["start"] + time["steps"] * time["step"]["seconds"])
     assert facts["calibrated"] is None
     assert artifact.read_json(run / "plan.json", Plan).records[0].time == time
+
+
+@pytest.mark.parametrize(
+    ("training", "words"),
+    [
+        ({"eval_steps": 1, "save_steps": 1}, "one each step, and one before the first step"),
+        ({"eval_steps": 3, "eval_on_start": False}, "one every 3 steps\n"),
+        ({"eval_steps": 0.5}, "one at each evaluation step, and one before the first step"),
+        ({"eval_strategy": "epoch", "save_strategy": "epoch", "eval_on_start": False}, "one an epoch\n"),
+        ({"eval_strategy": "no"}, None),
+        (None, None),
+    ],
+    ids=["each step", "every third", "a share", "epochs", "none", "no rows"],
+)
+def test_plan_says_that_held_out_evaluations_are_not_in_its_time(
+    tmp_path: Path, finetune: Finetune, training: dict[str, Any] | None, words: str | None
+) -> None:
+    """They can take as long as the steps between them, and nobody has measured them."""
+    run = write(tmp_path, model="Qwen2.5-1.5B", training={**LORA, **(training or {})})
+    if training is not None:
+        text = (run / "brief.yaml").read_text()
+        (run / "brief.yaml").write_text(
+            text.replace("{path: data.jsonl,", "{path: data.jsonl, evaluation: held.jsonl,")
+        )
+        (run / "held.jsonl").write_text((run / "data.jsonl").read_text())
+    _, out, err = finetune("plan", run)
+    assert "time of a step" in out, err
+    said = "note: held-out evaluations while it trains are not in these times: "
+    assert (said in out) == (words is not None)
+    assert words is None or said + words in out
 
 
 def test_plan_of_a_cpu_says_that_its_speed_is_not_known(tmp_path: Path, finetune: Finetune) -> None:

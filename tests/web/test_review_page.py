@@ -190,7 +190,7 @@ def test_ctrl_c_ends_it_with_what_was_done(scored: Path, serve: Callable[..., Se
     code, out = server.end()
     assert code == 0
     assert "1 labels added" in out
-    assert "gate" in out
+    assert "next: finetune " in out
 
 
 def test_a_port_that_is_taken_is_refused(scored: Path, serve: Callable[..., Server]) -> None:

@@ -32,9 +32,16 @@ def command(run_dir: Path, python: str | None, as_json: bool) -> int:
     Exit code 0: nothing blocks; 1: something has to be mended before sampling. All findings, with their rows, stand in
     audit.json. What the tokenizer would show is left out where no training interpreter is at hand.
     """
+    import dataclasses
+
+    from llm_finetuning.commands import status
+
     report = run(run_dir, python=python)
+    blocked = any(finding.weight == "blocks" for finding in report.findings)
+    if not blocked:
+        report = dataclasses.replace(report, next_action=status.next_command(run_dir))
     console.finish(lines_of(report, run_dir), facts_of(report, run_dir), as_json=as_json)
-    return EXIT_NO if any(finding.weight == "blocks" for finding in report.findings) else EXIT_DONE
+    return EXIT_NO if blocked else EXIT_DONE
 
 
 def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
@@ -77,7 +84,7 @@ def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
         batch=_batch(loaded, len(rows)) if loaded.brief.method == "grpo" else None,
         of_tokens=[*of_rewards, *of_reader, *(audit_tokens.findings(tokens) if tokens else ())],
         prompt_tokens=audit_tokens.spread(list(tokens.counts.values())) if tokens else None,
-        ready_action=artifact.shell_line(_after(loaded), run_dir),
+        ready_action=artifact.shell_line("status", run_dir),
         notes=notes,
     )
     changed = artifact.changed_parents(parents, lineage.of_audit(loaded))
@@ -86,19 +93,6 @@ def run(run_dir: Path, *, python: str | None = None) -> "AuditReport":
     path = loaded.run_dir / "audit.json"
     artifact.write_json(path, artifact.header_for(path, parents, settings), report)
     return report
-
-
-def _after(loaded: "LoadedBrief") -> str:
-    """Return the verb that follows an audit: samples that were drawn of the same rows wait for their scores."""
-    from llm_finetuning import lineage
-
-    if loaded.brief.method != "grpo":
-        return "plan"
-    try:
-        lineage.complete_samples(loaded, without=["completion_ids"])
-    except Refusal:
-        return "sample"
-    return "score"
 
 
 def _composed(loaded: "LoadedBrief", columns: list[str]) -> "tuple[list[Component], list[Finding]]":
@@ -110,7 +104,7 @@ def _composed(loaded: "LoadedBrief", columns: list[str]) -> "tuple[list[Componen
         return composition.compose(loaded, columns, pays=False), []
     except Refusal as refusal:
         return [], [
-            Finding(code="reward-refused", weight="blocks", text=line, next_action=line.rpartition("; ")[2])
+            Finding(code="reward-refused", weight="blocks", text=line, next_action=f"mend {line}")
             for line in refusal.lines
         ]
 

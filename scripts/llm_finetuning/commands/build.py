@@ -45,7 +45,7 @@ def command(run_dir: Path, python: str | None, check: bool | None, as_json: bool
 
 def run(run_dir: Path, *, python: str | None = None, check: bool | None = None, demo: bool = False) -> dict[str, Any]:
     """Build the run and return its facts; `demo` lets the demo's own gate count."""
-    from llm_finetuning import brief, lineage, recipes
+    from llm_finetuning import artifact, brief, lineage, recipes
     from llm_finetuning.building import launch_files, placement
     from llm_finetuning.commands import plan
     from llm_finetuning.recipes import shapes
@@ -54,7 +54,8 @@ def run(run_dir: Path, *, python: str | None = None, check: bool | None = None, 
     loaded = brief.load(run_dir)
     train = loaded.run_dir / "train"
     if TrainingRun(train).is_running():
-        raise Refusal(f"{train}: it trains at this moment; let it end, or stop it with `finetune train --stop`")
+        stop = artifact.shell_line("train", run_dir, "--stop")
+        raise Refusal(f"{train}: it trains at this moment; let it end, or stop it with `{stop}`")
     parents = lineage.of_build(loaded)
     measured = _measured(loaded, demo=demo)
     lines, held_out = _rows(loaded, python)
@@ -93,13 +94,17 @@ def _rows(loaded: "LoadedBrief", python: str | None) -> tuple[list[dict[str, Any
 
 def _measured(loaded: "LoadedBrief", *, demo: bool) -> "Measured":
     """Return what was seen so far; refuses, where the method has a gate, one that is not open."""
-    from llm_finetuning import lineage
+    from llm_finetuning import artifact, lineage
     from llm_finetuning.building import measured
+    from llm_finetuning.commands import status
     from llm_finetuning.recipes.config import Measured
 
     if loaded.brief.method != "grpo":
         return Measured(longest_prompt=measured.longest_prompt(loaded))
-    report = lineage.open_gate(loaded, readers=lineage.DEMO_READER if demo else lineage.PERSONS)
+    try:
+        report = lineage.open_gate(loaded, readers=lineage.DEMO_READER if demo else lineage.PERSONS)
+    except artifact.Stale as stale:
+        raise status.from_the_first(loaded.run_dir, stale) from None
     return measured.of_gate(loaded, report)
 
 

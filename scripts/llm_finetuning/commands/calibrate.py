@@ -40,7 +40,10 @@ def command(run_dir: Path, open_test: bool, new_test: bool, reward: str | None, 
     that the judge's option `calibration` names. Exit code 0: measured, and with --open-test the judge may pay; 1: it
     may not; 3: too few labels; 4: its server fails, and the same command goes on where it stopped.
     """
+    from llm_finetuning.commands import status
+
     lines, facts, code = run(run_dir, open_test=open_test, new_test=new_test, reward=reward, seed=seed)
+    facts["next"] = facts["next"] or status.next_command(run_dir)
     console.finish([*lines, f"next: {facts['next']}"], facts, as_json=as_json)
     return code
 
@@ -187,8 +190,7 @@ def _shown(one: dict[str, Any]) -> list[str]:
 
 
 def _opened(bench: "Bench", outcome: "JudgeOutcome") -> Answer:
-    """Say what the test showed, and whether the judge may pay."""
-    from llm_finetuning import artifact
+    """Say what the test showed, and whether the judge may pay; then the run goes on, and `next` is left to `status`."""
     from llm_finetuning.judging import opening
     from llm_finetuning.rewards.judges.calibration import CalibrationRecord, faults
     from llm_finetuning.stages import calibrate as stage
@@ -196,7 +198,6 @@ def _opened(bench: "Bench", outcome: "JudgeOutcome") -> Answer:
     record = CalibrationRecord.model_validate_json(outcome.record)
     found = faults(record, bench.judge.setting)
     path = str(opening.record_path(bench))
-    follow = artifact.shell_line("status", bench.loaded.run_dir)
     facts = {
         **_facts(bench),
         "verdict": "may not pay" if found else "may pay",
@@ -204,7 +205,7 @@ def _opened(bench: "Bench", outcome: "JudgeOutcome") -> Answer:
         "unanswered": outcome.unanswered,
         "faults": found,
         "wrote": path,
-        "next": f"mend the rubric, or take another judge: {opening.fresh_words(bench)}" if found else follow,
+        "next": f"mend the rubric, or take another judge: {opening.fresh_words(bench)}" if found else "",
     }
     lines = [*_head(bench), "", stage.HEAD, stage.rates_line("test", _tally(record)), ""]
     lines += [_attack_line(attack, outcome.unanswered.get(attack.name, 0)) for attack in record.attacks]

@@ -120,8 +120,11 @@ def _table(decides: "Comparison", found: "Promotion") -> Iterator[str]:
         yield f"  {row.name:<{first}}{before:>{width}}{after:>{width}}   {gap} ({ends})"
     test = f"{decides.test} test: p = {decides.p_value:.2g}"
     yield f"  items won {decides.won}, lost {decides.lost}, equal {decides.tied}; {test}"
-    needed = "" if found.items_needed is None else f"; a gain of {found.wanted_gain:g} takes about {found.items_needed}"
-    yield f"  so many goldens show a difference of {decides.smallest_shown:.3f} in four of five tries{needed}"
+    needed = ""
+    if found.items_needed is not None:
+        needed = f"; about {found.items_needed} of them would show the wanted {found.wanted_gain:g} (evaluation.gain)"
+    shown = f"a difference of {decides.smallest_shown:.3f} in four of five tries"
+    yield f"  paired, with the spread that was measured: so many goldens show {shown}{needed}"
 
 
 def _leak_lines(found: "Promotion") -> Iterator[str]:

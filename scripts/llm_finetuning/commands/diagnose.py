@@ -54,11 +54,16 @@ def command(path: Path, given: tuple[str, ...], out: Path | None, as_json: bool,
     import dataclasses
 
     from llm_finetuning import live_view
+    from llm_finetuning.commands import status
 
     found = run(path, given=given, out=out, **known)
-    page = [f"page: {path / PAGE}"] if _is_run(path) else []
-    lines = [live_view.one_line(line) for line in [*lines_of(found), *page]]
-    console.finish(lines, dataclasses.asdict(found), as_json=as_json)
+    facts = dataclasses.asdict(found)
+    ends = []
+    if _is_run(path):
+        facts["next"] = status.next_command(path)
+        ends = [f"page: {path / PAGE}", f"next: {facts['next']}"]
+    lines = [live_view.one_line(line) for line in [*lines_of(found), *ends]]
+    console.finish(lines, facts, as_json=as_json)
     return EXIT_OF[found.state]
 
 

@@ -39,7 +39,11 @@ class Measured:
     "--name", help="What the evaluation is called; base, checkpoint-N, final or the folder's name when left out."
 )
 @click.option(
-    "--suite", type=click.Choice(SUITES), default="both", help="The held-out rows (goldens), the drift suite, or both."
+    "--suite",
+    type=click.Choice(SUITES),
+    default="both",
+    show_default=True,
+    help="The held-out rows (goldens), the drift suite, or both.",
 )
 @click.option("--samples", type=click.IntRange(1), help="Completions a held-out row; `num_generations` if left out.")
 @click.option("--greedy", is_flag=True, help="One completion a held-out row at temperature 0.")
@@ -169,6 +173,9 @@ class _Sitting:
         found = {suite.suite: self._there(suite) for suite in suites}  # all refusals come before the first completion
         goldens = next((suite for suite in suites if suite.suite == "goldens"), None)
         notes, told = self._before(goldens, is_there=bool(found.get("goldens"))) if goldens else ([], None)
+        general = next((suite for suite in suites if suite.suite == "drift" and not found["drift"]), None)
+        if general:
+            console.note(_drift_words(general.items, alone=goldens is None))
         for suite in suites:
             found[suite.suite] = found[suite.suite] or self._made(suite)
         if goldens and self._name == checkpoints.BASE:
@@ -216,6 +223,16 @@ class _Sitting:
         parents = {**parents, transcripts.name: artifact.digest_file(transcripts)}
         artifact.write_json(path, artifact.header_for(path, parents, suite.completions.settings), found)
         return found
+
+
+def _drift_words(items: int, *, alone: bool) -> str:
+    """Return how much the drift suite is, before it begins."""
+    from llm_finetuning import drift
+
+    words = f"drift suite: {items} items of up to {drift.MAX_TOKENS} tokens each, which may take minutes"
+    if alone:
+        return words
+    return f"{words}; `--suite goldens` leaves it out, but `compare` wants it of both models"
 
 
 def _checked_name(name: str) -> str:
@@ -294,9 +311,10 @@ def lines_of(found: Measured, run_dir: Path) -> list[str]:
 
 def _next(run_dir: Path, name: str) -> str:
     from llm_finetuning import artifact, checkpoints
+    from llm_finetuning.commands import status
 
     if name == checkpoints.BASE:
-        return artifact.shell_line("status", run_dir)
+        return status.next_command(run_dir)
     if not (run_dir / "eval" / f"{checkpoints.BASE}.json").exists():
         return artifact.shell_line("evaluate", run_dir)
     return artifact.shell_line("compare", run_dir, checkpoints.BASE, name)

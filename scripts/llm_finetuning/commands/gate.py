@@ -227,12 +227,14 @@ def lines_of(report: Any, run_dir: Path) -> list[str]:
 
 
 def _next_line(report: Any, run_dir: Path) -> str:
-    """Return what comes next; after an open gate that is a command, once more with why."""
-    from llm_finetuning import artifact
+    """Return what comes next; after a gate that lets the run go on that is a command, once more with why."""
+    from llm_finetuning import artifact, lineage
+    from llm_finetuning.findings.success import for_run
 
-    if report.verdict != "open":
-        return f"next: {report.next_action}"
-    return f"next: {artifact.shell_line('plan', run_dir)} ({report.next_action.partition(': ')[2]})"
+    follow = artifact.shell_line("plan", run_dir)
+    if report.verdict == "open":
+        return f"next: {follow} ({report.next_action.partition(': ')[2]})"
+    return f"next: {follow if lineage.is_overridden(report) else for_run(report.next_action, str(run_dir))}"
 
 
 def _disagreement_lines(found: Any) -> list[str]:

@@ -226,7 +226,20 @@ def _time(
     if rates is None:
         return None, None, [f"time is not known: {words}"]
     found = duration.timed(now, where.model, observed.observed(loaded), rates)
-    return duration.facts(found), measured, list(found.notes)
+    return duration.facts(found), measured, [*found.notes, *_left_out(now)]
+
+
+def _left_out(now: "Forecast") -> list[str]:
+    """Return that the trainer's evaluations are not in the times, where it makes any."""
+    options = {name: option.value for name, option in now.config.trainer.items()}
+    if options.get("eval_strategy") not in ("steps", "epoch"):
+        return []
+    every = options.get("eval_steps")
+    often = "one an epoch" if options["eval_strategy"] == "epoch" else "one at each evaluation step"
+    if options["eval_strategy"] == "steps" and isinstance(every, int) and every >= 1:
+        often = f"one every {every} steps" if every > 1 else "one each step"
+    first = ", and one before the first step" if options.get("eval_on_start") else ""
+    return [f"held-out evaluations while it trains are not in these times: {often}{first}"]
 
 
 def _longest_prompt(loaded: "LoadedBrief") -> tuple[int | None, list[str]]:

@@ -51,7 +51,13 @@ def command(run_dir: Path, python: str | None, as_json: bool) -> int:
     Where the brief's `hardware` is another machine, what concerns its GPU is skipped. Exit code 0 ready, with or
     without warnings, 1 blocked.
     """
+    import dataclasses
+
+    from llm_finetuning.commands import status
+
     report = run(run_dir, python=python)
+    if report.verdict != "blocked":
+        report = dataclasses.replace(report, next_action=status.next_command(run_dir))
     console.finish(lines_of(report, run_dir), facts_of(report, run_dir), as_json=as_json)
     return EXIT_NO if report.verdict == "blocked" else EXIT_DONE
 

@@ -27,7 +27,13 @@ def command(run_dir: Path, limit: int | None, as_json: bool) -> int:
     reward held; 1: something blocks; 3: no right answer is known to compare with. What was tried and paid stands in
     probe.json.
     """
+    import dataclasses
+
+    from llm_finetuning.commands import status
+
     report = run(run_dir, limit=limit)
+    if report.verdict == "held":
+        report = dataclasses.replace(report, next_action=status.next_command(run_dir))
     console.finish(lines_of(report, run_dir), facts_of(report, run_dir), as_json=as_json)
     return EXIT_OF[report.verdict]
 

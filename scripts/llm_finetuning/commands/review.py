@@ -1,8 +1,6 @@
 """`finetune review`: a person reads samples and labels them; the rewards stay hidden meanwhile."""
 
-import csv
 import getpass
-import io
 import os
 import sys
 import time
@@ -21,10 +19,9 @@ if TYPE_CHECKING:
 
     from llm_finetuning.artifact import Appender
     from llm_finetuning.brief import LoadedBrief
-    from llm_finetuning.types import Label, Part, Sample, Verdict
+    from llm_finetuning.types import Label, Reading, Sample, Score, Verdict
 
 VERDICTS: dict[str, "Verdict"] = {"a": "accept", "r": "reject", "u": "unsure"}
-_BY_WORD: dict[str, "Verdict"] = {verdict: verdict for verdict in VERDICTS.values()}
 KEYS = "a accept   r reject   u unsure   n note   k back   q stop"
 _BACK = ("k", "b")  # `b` was its name in earlier versions
 _SAID: dict["Verdict", str] = {"accept": "accepted", "reject": "rejected", "unsure": "left unsure"}
@@ -46,6 +43,12 @@ PROGRAM_READER = "oracle"  # the demo's reader; a person may not take its name
 @click.option(
     "--import", "import_file", type=click.Path(path_type=Path, dir_okay=False), help="Take labels from a CSV file."
 )
+@click.option(
+    "--export",
+    "export_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what you are asked to read to a new CSV file, to be filled and imported.",
+)
 @options.as_json
 def command(
     run_dir: Path,
@@ -55,17 +58,30 @@ def command(
     port: int,
     opens: bool,
     import_file: Path | None,
+    export_file: Path | None,
     as_json: bool,
 ) -> int:
     """Read samples one by one and label each: accept, reject or unsure.
 
-    Judge the completion alone, as if no reward existed; what the rewards paid is shown after you have decided. The
-    page is served on this machine alone, under an address with a random key; Ctrl-C ends it. Every label is on the
-    disk before the next sample appears. The CSV of --import has the columns sample_id and verdict, and may have note
-    and reader. Labels are a person's: an agent does not run this for you.
-    """
-    from llm_finetuning import artifact, brief, judging
+    Judge the completion alone, as if no reward existed; what the rewards paid is shown after you have decided, in the
+    terminal where you go back with `k`. The page is served on this machine alone, under an address with a random key;
+    Ctrl-C ends it. Every label is on the disk before the next sample appears. Labels are a person's: an agent does not
+    run this for you.
 
+    The CSV of --import has the columns sample_id and verdict, and may have note and reader; commas, semicolons or tabs
+    separate it. Rows without a verdict, or that say what is known already, add nothing. --export writes such a file of
+    the samples that the page would show, with their texts, without what the rewards paid: fill `verdict` (accept,
+    reject or unsure) and, if you like, `note`. There an apostrophe stands before what a spreadsheet would take for a
+    formula or a date; the import reads ids with it and without.
+    """
+    from llm_finetuning.commands import status
+
+    if export_file:
+        if import_file or terminal:
+            raise Refusal(f"--export and {'--import' if import_file else '--terminal'}: name one of them")
+        facts = export_readings(run_dir, export_file, reader, count)
+        console.finish(_exported_lines(facts, run_dir), facts, as_json=as_json)
+        return 0
     if import_file:
         facts = import_labels(run_dir, import_file, reader)
     elif terminal:
@@ -73,12 +89,29 @@ def command(
     else:
         facts = read_in_page(run_dir, reader, count, port, opens=opens)
     lines = [
-        f"{facts['added']} labels added, {facts['judged']} of {facts['samples']} samples judged",
-        f"wrote: {facts['wrote']}",
-        f"next: {judging.awaited(brief.load(run_dir)) or artifact.shell_line('gate', run_dir)}",
+        f"{_added(facts)}, {facts['judged']} of {facts['samples']} samples judged",
+        *([f"wrote: {facts['wrote']}"] if facts["added"] else []),
+        f"next: {status.next_command(run_dir)}",
     ]
     console.finish(lines, facts, as_json=as_json)
     return 0
+
+
+def _added(facts: dict[str, Any]) -> str:
+    words = [f"{facts['added']} labels added"]
+    words += [f"{facts['unchanged']} unchanged"] if facts.get("unchanged") else []
+    words += [f"{facts['skipped']} rows without a verdict skipped"] if facts.get("skipped") else []
+    return ", ".join(words)
+
+
+def _exported_lines(facts: dict[str, Any], run_dir: Path) -> list[str]:
+    from llm_finetuning import artifact
+
+    again = artifact.shell_line("review", run_dir, "--import", facts["wrote"], "--reader", facts["reader"])
+    lines = [f"{facts['exported']} samples to read: {facts['random']} drawn at random, {facts['chosen']} chosen"]
+    if facts["long"]:
+        lines.append(f"note: too long for a spreadsheet's cell, read it on the page: {', '.join(facts['long'])}")
+    return [*lines, f"wrote: {facts['wrote']}", f"next: fill the column `verdict`, then `{again}`"]
 
 
 def add_labels(run_dir: Path, make: Callable[["Appender[Label]", Sequence["Sample"]], None]) -> dict[str, Any]:
@@ -128,61 +161,35 @@ def _reader_name(name: str | None) -> str:
 
 def import_labels(run_dir: Path, file: Path, reader: str | None) -> dict[str, Any]:
     """Take labels from a CSV file; all of them or, if a row is wrong, none."""
+    from llm_finetuning import label_table
+
+    told: dict[str, int] = {}
 
     def make(appender: "Appender[Label]", samples: Sequence["Sample"]) -> None:
-        known = {sample.sample_id: sample for sample in samples}
-        appender.append(_imported(file, known, reader))
+        found = label_table.read(file, samples, appender.records, lambda name: _reader_name(name or reader))
+        appender.append(found.labels)
+        told.update(unchanged=found.unchanged, skipped=found.skipped)
 
-    return add_labels(run_dir, make)
-
-
-def _imported(file: Path, known: dict[str, "Sample"], reader: str | None) -> list["Label"]:
-    from llm_finetuning.labelling import label_for
-
-    try:
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Refusal(f"{file}: byte {error.start} is not UTF-8; save it as UTF-8 CSV") from None
-    except (OSError, ValueError) as error:
-        words = getattr(error, "strerror", None) or str(error)
-        raise Refusal(f"{file}: {words.lower()}; check the path of --import") from None
-    csv.field_size_limit(2**31 - 1)
-    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    missing = {"sample_id", "verdict"} - set(table.fieldnames or [])
-    if missing:
-        raise Refusal(f"{file}:1: no column {', '.join(sorted(missing))}; the first line names the columns")
-    faults: list[str] = []
-    labels = []
-    try:
-        for row in table:
-            where, sample_id, verdict = (
-                f"{file}:{table.line_num}",
-                row["sample_id"],
-                (row["verdict"] or "").strip().lower(),
-            )
-            if sample_id not in known:
-                faults.append(f"{where}: no sample {sample_id!r}; copy the ids from samples.jsonl")
-            elif verdict not in _BY_WORD:
-                faults.append(f"{where}: verdict {row['verdict']!r} is not one of {', '.join(_BY_WORD)}")
-            else:
-                name = _imported_reader(where, row.get("reader") or reader, faults)
-                note = row.get("note") or ""
-                labels.append(label_for(known[sample_id], _BY_WORD[verdict], reader=name, note=note, source="import"))
-    except csv.Error as error:
-        faults.append(f"{file}:{table.line_num}: not valid CSV ({error})")
-    if faults:
-        raise Refusal(*faults[:8], *([f"{file}: and {len(faults) - 8} more faults"] if len(faults) > 8 else []))  # noqa: PLR2004
-    if not labels:
-        raise Refusal(f"{file}: holds no labels; add rows under the first line")
-    return labels
+    return {**add_labels(run_dir, make), **told}
 
 
-def _imported_reader(where: str, name: str | None, faults: list[str]) -> str:
-    try:
-        return _reader_name(name)
-    except Refusal as refusal:
-        faults.append(f"{where}: {refusal.lines[0]}")
-        return ""
+def export_readings(run_dir: Path, file: Path, reader: str | None, count: int) -> dict[str, Any]:
+    """Write what this reader is still asked to read to a CSV file, and return the facts."""
+    from llm_finetuning import brief, label_table, labelling, lineage
+
+    loaded = brief.load(run_dir)
+    samples = lineage.complete_samples(loaded).records
+    name, labels = _reader_name(reader), lineage.labels(loaded)
+    known = {sample.sample_id: sample for sample in samples}
+    current = {sample.sample_id: lineage.seen_digest(sample) for sample in samples}
+    read = {one.sample_id for one in labels if one.reader == name and current.get(one.sample_id) == one.seen_sha256}
+    chosen = labelling.to_read(loaded, samples, labels, name, count)
+    left = [item for item in chosen if item.sample_id not in read]
+    if not left:
+        raise Refusal(f"--export: {name} has read all {len(chosen)} samples already; ask for more with `--count`")
+    long = label_table.write(file, left, known)
+    parts = {part: sum(item.part == part for item in left) for part in ("random", "chosen")}
+    return {"exported": len(left), **parts, "reader": name, "long": long, "wrote": str(file)}
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -249,7 +256,7 @@ def _announce(address: str, *, opens: bool) -> None:
 def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str, Any]:
     """Show one sample a screen and append a label at each decision."""
     from llm_finetuning import brief, lineage
-    from llm_finetuning.labelling import to_read
+    from llm_finetuning.labelling import scores_of, to_read
 
     loaded = brief.load(run_dir)
     lineage.complete_samples(loaded)  # nothing to read is the first thing to mend
@@ -264,32 +271,48 @@ def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str,
         with keyboard.single_keys():
             by_id = {sample.sample_id: sample for sample in samples}
             chosen = to_read(loaded, list(samples), appender.records, name, count)
-            _read_all(appender, [by_id[item.sample_id] for item in chosen], [item.part for item in chosen], name)
+            scores = scores_of(loaded, list(samples))
+            told = {item.sample_id: _paid(item, scores.get(item.sample_id)) for item in chosen}
+            _read_all(appender, [(by_id[item.sample_id], item) for item in chosen], told, name)
 
     return add_labels(run_dir, make)
 
 
-def _read_all(appender: "Appender[Label]", chosen: Sequence["Sample"], parts: Sequence["Part"], reader: str) -> None:
+def _paid(reading: "Reading", score: "Score | None") -> str:
+    """Return what the rewards paid, and why it is read, as a reader sees it who has decided; nothing unscored."""
+    if score is None:
+        return ""
+    lines = [f"chosen for reading: {reading.why}"] if reading.why else []
+    for value in score.values:
+        paid = "abstained" if value.value is None else f"{value.value:.4g}"
+        lines.append(f"{value.name}: {paid}{f' ({value.reason})' if value.reason else ''}")
+    return "\n".join([*lines, f"weighted sum: {'none' if score.reward is None else f'{score.reward:.4g}'}"])
+
+
+def _read_all(
+    appender: "Appender[Label]", chosen: Sequence[tuple["Sample", "Reading"]], paid: dict[str, str], reader: str
+) -> None:
     from llm_finetuning import lineage
     from llm_finetuning.labelling import label_for
 
     def mine() -> dict[str, "Label"]:
-        current = {sample.sample_id: lineage.seen_digest(sample) for sample in chosen}
+        current = {sample.sample_id: lineage.seen_digest(sample) for sample, _ in chosen}
         return {
             label.sample_id: label
             for label in appender.records
             if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
         }
 
-    place = next((i for i, sample in enumerate(chosen) if sample.sample_id not in mine()), len(chosen))
+    place = next((i for i, (sample, _) in enumerate(chosen) if sample.sample_id not in mine()), len(chosen))
     note = ""
     while place < len(chosen):
-        sample = chosen[place]
-        labels = mine()
-        _show(sample, place, len(chosen), labels.get(sample.sample_id), note)
+        sample, reading = chosen[place]
+        label = mine().get(sample.sample_id)
+        _show(sample, f"sample {place + 1} of {len(chosen)}")
+        _show_label(label, note, paid[sample.sample_id] if label else "")  # before the decision it would sway
         key = keyboard.key()
         if key in VERDICTS:
-            rest = {"reader": reader, "note": note, "source": "terminal", "part": parts[place]}
+            rest = {"reader": reader, "note": note, "source": "terminal", "part": reading.part}
             appender.append([label_for(sample, VERDICTS[key], **rest)])
             place, note = place + 1, ""
         elif key == "n":
@@ -314,7 +337,7 @@ def _close(labels: "dict[str, Label]") -> None:
     console.note(f"all {len(labels)} samples are read: {words}")
 
 
-def _show(sample: "Sample", place: int, total: int, label: "Label | None", note: str) -> None:
+def _show(sample: "Sample", place: str) -> None:
     from rich.console import Console
     from rich.panel import Panel
     from rich.text import Text
@@ -324,7 +347,7 @@ def _show(sample: "Sample", place: int, total: int, label: "Label | None", note:
     screen = Console(stderr=True, highlight=False)
     screen.clear()
     name = console.visible(sample.sample_id)
-    screen.print(Text(f"sample {place + 1} of {total}   {name}   {sample.tokens} tokens", style="bold"))
+    screen.print(Text(f"{place}   {name}   {sample.tokens} tokens", style="bold"))
     # Text, never markup: a completion that holds [bold] or an escape sequence is shown, not obeyed.
     screen.print(Panel(Text(console.visible(text_of(sample.prompt))), title="prompt", title_align="left"))
     if sample.columns.get("answer") is not None:
@@ -333,6 +356,17 @@ def _show(sample: "Sample", place: int, total: int, label: "Label | None", note:
     screen.print(
         Panel(Text(console.visible(text_of(sample.completion))), title="completion" + ending, title_align="left")
     )
+
+
+def _show_label(label: "Label | None", note: str, paid: str) -> None:
+    """Show the reader's label, what the rewards paid for it, the note that is begun, and the keys."""
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    screen = Console(stderr=True, highlight=False)
+    if paid:
+        screen.print(Panel(Text(console.visible(paid)), title="what the rewards paid", title_align="left"))
     if label is not None:
         screen.print(Text(f"your label: {label.verdict} {console.visible(label.note)}", style="italic"))
     if note:

@@ -3,12 +3,16 @@
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from llm_finetuning import console
 from llm_finetuning.commands import options
+from llm_finetuning.errors import Refusal
+
+if TYPE_CHECKING:
+    from llm_finetuning.brief import LoadedBrief
 
 
 @click.command("sample", short_help="Sample completions of the base model")
@@ -22,14 +26,15 @@ def command(run_dir: Path, python: str | None, fresh: bool, as_json: bool) -> in
     Draws `num_generations` completions of each chosen prompt with the brief's sampling settings, and one more at low
     temperature. A killed run goes on where it stopped; the same seed gives the same samples on one engine.
     """
-    from llm_finetuning import artifact, brief, judging
+    from llm_finetuning.commands import status
 
     facts = run(run_dir, python=python, fresh=fresh)
+    facts["next"] = status.next_command(run_dir)
     lines = [
         f"{facts['samples']} samples of {facts['prompts']} prompts with the {facts['engine']} engine",
         f"{facts['stopped']} ended by themselves, {facts['cut']} were cut at the cap",
         f"wrote: {facts['wrote']}",
-        f"next: {artifact.shell_line('review' if judging.awaited(brief.load(run_dir)) else 'score', run_dir)}",
+        f"next: {facts['next']}",
     ]
     console.finish(lines, facts, as_json=as_json)
     return 0
@@ -42,6 +47,8 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
     from llm_finetuning.sampling import drawing
 
     loaded = brief.load(run_dir)
+    if blocked := _blocked(loaded):
+        console.note(blocked)
     sampling = loaded.brief.sampling
     path = loaded.run_dir / "samples.jsonl"
     rows = _chosen(drawing.rows_of(loaded, python), sampling.prompts, sampling.seed)
@@ -58,6 +65,24 @@ def run(run_dir: Path, *, python: str | None = None, fresh: bool = False) -> dic
     source = drawing.Source(model=loaded.brief.model if sampling.engine == "endpoint" else loaded.model_source())
     samples = drawing.draw(loaded, wanted, batches, source, python=python, fresh=fresh)
     return _facts(path, samples, len(rows), sampling.engine)
+
+
+def _blocked(loaded: "LoadedBrief") -> str | None:
+    """Return what the audit of these very rows found to block; the gate weighs it, and a person may override that."""
+    from llm_finetuning import artifact, lineage
+
+    try:
+        report = lineage.current_audit(loaded)
+    except Refusal:
+        return None
+    found = next((finding for finding in report.findings if finding.weight == "blocks"), None)
+    if found is None:
+        return None
+    again = artifact.shell_line("audit", loaded.run_dir)
+    return (
+        f"the audit BLOCKS, so the gate will too, and a changed data set makes these samples worthless: {found.text}\n"
+        f"Ctrl-C ends the sampling; {found.next_action}, then `{again}`"
+    )
 
 
 def _chosen(rows: Sequence[Any], count: int, seed: int) -> list[Any]:

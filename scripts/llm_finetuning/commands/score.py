@@ -13,7 +13,6 @@ from llm_finetuning.errors import Refusal
 
 if TYPE_CHECKING:
     from llm_finetuning.artifact import Header
-    from llm_finetuning.brief import LoadedBrief
     from llm_finetuning.types import Score
 
 
@@ -26,7 +25,11 @@ def command(run_dir: Path, as_json: bool) -> int:
     Every reward is called with TRL's keyword arguments and batches, and once more with each batch reversed: a value
     that moves is a finding of the gate.
     """
+    from llm_finetuning.commands import status
+
     facts = run(run_dir)
+    mended = "mend the reward, then score again"
+    facts["next"] = mended if facts["faults"] else status.next_command(run_dir)
     lines = [f"{'reward':<24} {'mean':>8} {'low':>8} {'high':>8} {'abstained':>10} {'faults':>7}"]
     lines.extend(
         f"{row['name']:<24} {_number(row['mean']):>8} {_number(row['min']):>8} {_number(row['max']):>8} "
@@ -44,7 +47,6 @@ def command(run_dir: Path, as_json: bool) -> int:
 def run(run_dir: Path) -> dict[str, Any]:
     """Score every sample and return the facts; refuses for a reward that TRL would die of."""
     from llm_finetuning import artifact, brief, lineage
-    from llm_finetuning.findings.evidence import Rule
     from llm_finetuning.rewards import composition
     from llm_finetuning.scoring.scores import scores_of
 
@@ -63,13 +65,7 @@ def run(run_dir: Path) -> dict[str, Any]:
     stands = _stands(path, header, scores)
     if not stands:
         artifact.write_lines(path, header, scores)
-    needed = Rule(success=0.0).labels
-    reads_on = len(lineage.judged(samples, lineage.labels(loaded))) < needed
-    facts = {**_facts(scores), "wrote": None if stands else str(path)}
-    follow = artifact.shell_line("review" if reads_on else "gate", run_dir)
-    if not _is_probed(loaded):
-        follow = artifact.shell_line("probe", run_dir)
-    return {**facts, "next": "mend the reward, then score again" if facts["faults"] else follow}
+    return {**_facts(scores), "wrote": None if stands else str(path)}
 
 
 def _stands(path: Path, header: "Header", scores: "Sequence[Score]") -> bool:
@@ -85,17 +81,6 @@ def _stands(path: Path, header: "Header", scores: "Sequence[Score]") -> bool:
     except Refusal:
         return False
     return (before.header, [untimed(one) for one in before.records]) == (header, [untimed(one) for one in scores])
-
-
-def _is_probed(loaded: "LoadedBrief") -> bool:
-    """Tell whether the attacks were tried on these rewards, and not on earlier ones."""
-    from llm_finetuning import lineage
-
-    try:
-        lineage.current_probe(loaded)
-    except Refusal:
-        return False
-    return True
 
 
 def _facts(scores: list[Any]) -> dict[str, Any]:

@@ -1,20 +1,28 @@
 """`finetune status`: where a run stands and the next command."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from llm_finetuning import console
-from llm_finetuning.commands import options
+from llm_finetuning.commands import artifact_states, options
+from llm_finetuning.commands.artifact_states import State
 from llm_finetuning.errors import Refusal
+
+if TYPE_CHECKING:
+    from llm_finetuning import artifact
+    from llm_finetuning.types import GateReport
 
 OF_REWARDS = ("sample", "score", "probe", "review", "gate")
 """Verbs of the road to an open gate, which method grpo alone has."""
 
-UNJUDGED = ("unknown", "cannot be judged without a valid brief.yaml")
-"""State and detail of what is there but stands on a brief that cannot be read; the brief's own row says why."""
+WEIGHED = {"audit": "audit.json", "probe": "probe.json", "gate": "gate.json"}
+"""Verbs whose verdict may hold a run back, with the file that holds it."""
+
+UNJUDGED = State("unknown", "cannot be judged without a valid brief.yaml")
+"""What is there but stands on a brief that cannot be read; the brief's own row says why."""
 
 _ROW = "{file:<15} {state:<12}"
 
@@ -38,42 +46,107 @@ def _line(row: dict[str, str]) -> str:
 
 def run(run_dir: Path) -> dict[str, Any]:
     """Return the state of every artifact and the next command."""
-    from llm_finetuning import artifact
     from llm_finetuning.pipeline import STAGES
 
     if not run_dir.is_dir():
         raise Refusal(f"{run_dir}: no such run directory; make one with `finetune new {run_dir}`")
     rows: list[dict[str, str]] = []
-    next_command = None
+    stated: dict[str, State] = {}
     method, faults = _method(run_dir)
     for stage in STAGES:
         if stage.verb in (*OF_REWARDS, "diagnose") and method not in (None, "grpo"):
             continue
-        state, detail = _state(run_dir, stage.writes)
+        found = artifact_states.of(run_dir, stage.writes)
         if faults and stage.verb != "new" and (run_dir / stage.writes).exists():
-            state, detail = UNJUDGED
-        if state == "waits":
-            state, detail = "stale", _waiting(detail, rows)
-        if (stage.verb, state) in (("pairs", "missing"), ("calibrate", "none")):  # beside the road
+            found = UNJUDGED
+        found = _in_its_row(found, stated)
+        if (stage.verb, found.state) in (("pairs", "missing"), ("calibrate", "none")):  # beside the road
             continue
-        rows.append({"file": stage.writes, "state": state, "detail": detail})
-        if next_command is None and state not in ("done", "demo") and not _goes_on(stage.verb, state, run_dir):
-            # Samples of another brief are set aside, never written over: that is asked for in words.
-            options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
-            broken_brief = stage.verb == "new" and state != "missing"
-            line = artifact.shell_line(stage.verb, run_dir, *options)
-            next_command = _mending(run_dir, faults[0]) if broken_brief else line
-            if stage.verb == "calibrate":  # the labels may be another run's
-                next_command = _awaited_judge(run_dir)
+        stated[stage.writes] = found
+        rows.append({"file": stage.writes, "state": found.state, "detail": found.detail})
     if training := _training(run_dir):
         rows.append(training)
-    return {"run_dir": str(run_dir), "artifacts": rows, "next": next_command or _after_gate(run_dir, method)}
+    states = {file: found.state for file, found in stated.items()}
+    return {"run_dir": str(run_dir), "artifacts": rows, "next": _next(run_dir, states, method, faults)}
 
 
-def _waiting(reason: str, rows: list[dict[str, str]]) -> str:
-    """Return for what a file waits: where a row has said the reason already, that row's file."""
-    said = next((row["file"] for row in rows if row["detail"] == reason), None)
-    return f"waits for {said}" if said else f"waits for what comes before it ({reason})"
+def next_command(run_dir: Path) -> str:
+    """Return the one next action of a run: a command to paste, or what a verdict that blocks asks for.
+
+    Every verb of the road ends with it, unless what it found asks for something of its own.
+    """
+    return str(run(run_dir)["next"])
+
+
+def from_the_first(run_dir: Path, stale: "artifact.Stale") -> Refusal:
+    """Return the refusal of a stale file with what the run asks for first: more than the file itself may be stale."""
+    from llm_finetuning import artifact
+
+    action = next_command(run_dir)
+    again = f"run `{action}`" if action.startswith("finetune ") else action
+    return artifact.Stale(stale.path, ", ".join(stale.changed), again)
+
+
+def _in_its_row(found: State, before: Mapping[str, State]) -> State:
+    """Return what a row says of a file; a reason that an earlier row has said is told by that row's file."""
+    if found.state == "waits":
+        said = next((file for file in before if f"/{file}:" in found.detail), None)
+        words = f"waits for {said}" if said else f"waits for what comes before it ({found.detail})"
+        return State("stale", words)
+    if found.changed:
+        said = next((file for file, other in before.items() if set(found.changed) <= set(other.changed)), None)
+        return found._replace(detail=f"the same as {said}") if said else found
+    return found
+
+
+def _next(run_dir: Path, states: Mapping[str, str], method: str | None, faults: Sequence[str]) -> str:
+    """Return the next action: that of the first file of the road which is not as it should be."""
+    from llm_finetuning import artifact
+    from llm_finetuning.pipeline import STAGES
+
+    for stage in STAGES:
+        state = states.get(stage.writes)
+        if state in (None, "done", "demo") or _goes_on(stage.verb, str(state), run_dir, states):
+            continue
+        if stage.verb == "new" and state != "missing":
+            return _mending(run_dir, faults[0])
+        if stage.verb == "calibrate" and (judge := _awaited_judge(run_dir)):  # the labels may be another run's
+            return judge
+        if action := _own_action(run_dir, stage.verb, states):
+            return action
+        # Samples of another brief are set aside, never written over: that is asked for in words.
+        options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
+        return artifact.shell_line(stage.verb, run_dir, *options)
+    return _after_gate(run_dir, method)
+
+
+def _own_action(run_dir: Path, verb: str, states: Mapping[str, str]) -> str | None:
+    """Return what a verdict asks for that holds a run back; a person is asked to read only where none does."""
+    from llm_finetuning import artifact
+    from llm_finetuning.findings.success import for_run
+    from llm_finetuning.types import AuditReport, ProbeReport
+
+    if verb != "review" and not (verb in WEIGHED and states[WEIGHED[verb]] == "blocked"):
+        return None
+    if (report := _current_gate(run_dir, states)) is not None:  # it has weighed audit and probe
+        asking = [found.code for found in report.findings if found.next_action == report.next_action]
+        reading = bool(asking) and all(code.startswith("labels") for code in asking)
+        return None if reading else for_run(report.next_action, str(run_dir))
+    if states["audit.json"] == "blocked":
+        return artifact.read_json(run_dir / "audit.json", AuditReport).records[0].next_action
+    if states.get("probe.json") == "blocked":
+        return artifact.read_json(run_dir / "probe.json", ProbeReport).records[0].next_action
+    return None
+
+
+def _current_gate(run_dir: Path, states: Mapping[str, str]) -> "GateReport | None":
+    """Return the answer of a gate that counts and judged what is there now."""
+    from llm_finetuning import artifact
+    from llm_finetuning.types import GateReport
+
+    if states.get("gate.json") not in ("done", "blocked"):
+        return None
+    return artifact.read_json(run_dir / "gate.json", GateReport).records[0]
 
 
 def _training(run_dir: Path) -> dict[str, str] | None:
@@ -108,15 +181,22 @@ def _mending(run_dir: Path, fault: str) -> str:
     return f"mend {path}{line}, then `{artifact.shell_line('status', run_dir)}`"
 
 
-def _goes_on(verb: str, state: str, run_dir: Path) -> bool:
+def _goes_on(verb: str, state: str, run_dir: Path, states: Mapping[str, str]) -> bool:
     """Tell whether the road goes on without this verb; what an audit found is the gate's to weigh after sampling."""
-    if verb in ("score", "probe"):  # a judge that is not measured refuses to
+    from llm_finetuning import lineage
+
+    if verb in ("score", "probe") and state != "blocked":  # a judge that is not measured refuses to
         return _awaited_judge(run_dir) is not None
     if verb == "calibrate":
         return _awaited_judge(run_dir) is None
-    return verb in ("pairs", "plan", "preflight", "build", "diagnose", "evaluate", "compare") or (
-        (verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists()
-    )
+    if verb in ("pairs", "plan", "preflight", "build", "diagnose", "evaluate", "compare"):
+        return True
+    if (verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists():
+        return True
+    if state not in ("blocked", "unfinished", "missing") or verb not in ("audit", "probe", "review"):
+        return False
+    gate = _current_gate(run_dir, states)  # one that is open, or overridden, has weighed all of it
+    return gate is not None and (gate.verdict == "open" or lineage.is_overridden(gate))
 
 
 def _awaited_judge(run_dir: Path) -> str | None:
@@ -130,209 +210,10 @@ def _awaited_judge(run_dir: Path) -> str | None:
     return judging.awaited(loaded) if loaded.brief.method == "grpo" else None
 
 
-def _state(run_dir: Path, file: str) -> tuple[str, str]:
-    """Return done, missing, unfinished, stale or broken for one file, with the reason; `waits` with another's."""
-    if file == "eval/NAME.json":
-        return _evaluations(run_dir)
-    if file == "judge.jsonl":
-        return _judges(run_dir)
-    path = run_dir / file
-    if not path.exists():
-        return "missing", ""
-    try:
-        return _CHECKS[file](run_dir)
-    except Refusal as refusal:
-        text = "\n".join(refusal.lines) if file == "brief.yaml" else refusal.lines[0]
-        if file not in text:
-            return "waits", text
-        kind = "stale" if "changed since" in text else "unfinished" if "to continue" in text else "broken"
-        return kind, text
-
-
-def _brief(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief
-
-    loaded = brief.load(run_dir)
-    return "done", f"{loaded.brief.method}, {loaded.brief.model}"
-
-
-def _audit(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief, lineage
-
-    blocking = [found.code for found in lineage.current_audit(brief.load(run_dir)).findings if found.weight == "blocks"]
-    return ("blocked", f"mend {', '.join(dict.fromkeys(blocking))}") if blocking else ("done", "nothing blocks")
-
-
-def _samples(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief, lineage
-
-    return "done", f"{len(lineage.complete_samples(brief.load(run_dir)).records)} samples"
-
-
-def _scores(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief, lineage
-
-    loaded = brief.load(run_dir)
-    return "done", f"{len(lineage.current_scores(loaded, lineage.complete_samples(loaded).records))} scores"
-
-
-def _probe(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief, lineage
-
-    return "done", lineage.current_probe(brief.load(run_dir)).verdict
-
-
-def _labels(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief, lineage
-    from llm_finetuning.findings.evidence import Rule
-
-    loaded = brief.load(run_dir)
-    labels = lineage.labels(loaded)
-    judged = len(lineage.judged(lineage.complete_samples(loaded).records, labels))
-    needed = Rule(success=0.0).labels
-    if any(label.source == "demo" for label in labels):
-        return "demo", "read by the demo's program"
-    return ("done" if judged >= needed else "unfinished"), f"{judged} samples judged by a person, {needed} needed"
-
-
-def _gate(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import artifact, brief, lineage
-    from llm_finetuning.types import GateReport
-
-    gate = artifact.read_json(run_dir / "gate.json", GateReport)
-    readers = gate.header.parents.get("readers", "")
-    artifact.check_parents(gate.path, gate.header, lineage.of_gate(brief.load(run_dir), readers=readers))
-    report = gate.records[0]
-    if readers != lineage.PERSONS:
-        return "demo", f"{report.verdict}; counts for the demo alone"
-    return "done", f"{report.verdict}{'; overridden' if lineage.is_overridden(report) else ''}"
-
-
-def _judges(run_dir: Path) -> tuple[str, str]:
-    """Return whether the judges of the brief may pay, which their records say; `none` where it names none."""
-    from llm_finetuning import brief
-    from llm_finetuning.judging import entries
-
-    try:
-        loaded = brief.load(run_dir)
-    except Refusal:
-        return "none", ""
-    from llm_finetuning.rewards.judges.calibration import MEND
-
-    named = entries.entries(loaded)
-    faults = [f"{entry.name}: {fault}" for entry in named if (fault := entries.fault(loaded, entry)) is not None]
-    if not named:
-        return "none", ""
-    faults = [words.removesuffix(f": {MEND}") for words in faults]
-    state = "done" if not faults else "unfinished" if (run_dir / "judge.jsonl").exists() else "missing"
-    return state, "; ".join(faults) or f"{', '.join(entry.name for entry in named)} may pay"
-
-
-def _pairs(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import artifact, brief
-    from llm_finetuning.commands import pairs
-    from llm_finetuning.stages.pairs import PairsReport
-
-    loaded = brief.load(run_dir)
-    report = artifact.read_json(run_dir / "pairs.json", PairsReport)
-    artifact.check_parents(report.path, report.header, pairs.parents_of(loaded))
-    sets = report.records[0].sets
-    return "done", ", ".join(f"{one.method} {one.records} in {Path(one.file).name}" for one in sets)
-
-
-def _env_report(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import artifact, brief
-    from llm_finetuning.commands import preflight
-    from llm_finetuning.types import EnvReport
-
-    report = artifact.read_json(run_dir / "env-report.json", EnvReport)
-    artifact.check_parents(report.path, report.header, preflight.parents_of(brief.load(run_dir)))
-    return "done", report.records[0].verdict
-
-
-def _plan(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief
-    from llm_finetuning.commands import plan
-
-    (found,) = plan.current(brief.load(run_dir)).records
-    return "done", f"{found.verdict}: {found.reason}"
-
-
-def _diagnosis(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief
-    from llm_finetuning.commands import diagnose
-
-    found = diagnose.current(brief.load(run_dir))
-    return "done", f"{found.verdict.replace('_', ' ')}: {found.text}"
-
-
-def _promotion(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief
-    from llm_finetuning.commands import compare
-
-    found = compare.current(brief.load(run_dir))
-    return "done", f"{found.candidate} against {found.base}: {found.verdict}; {found.reason}"
-
-
-def _evaluations(run_dir: Path) -> tuple[str, str]:
-    """Return each evaluation with its pass@1, beside it the drift suite's, and those that a kill left unfinished."""
-    from llm_finetuning import artifact, pipeline
-    from llm_finetuning.types import Evaluation
-
-    folder = run_dir / "eval"
-    done = sorted(folder.glob("*.json"))
-    begun = {path.name.removesuffix(pipeline.TRANSCRIPTS) for path in folder.glob(f"*{pipeline.TRANSCRIPTS}")}
-    left = sorted(begun - {path.stem for path in done})
-    if not done and not left:
-        return "missing", ""
-    try:
-        records = [artifact.read_json(path, Evaluation).records[0] for path in done]
-    except Refusal as refusal:
-        return "broken", refusal.lines[0]
-    shares = {path.stem: f"{found.passes['1'].value:.3f}" for path, found in zip(done, records, strict=True)}
-    names = dict.fromkeys(name.removesuffix(pipeline.DRIFT) for name in shares)
-    words = [
-        " ".join(
-            [
-                name,
-                *([shares[name]] if name in shares else []),
-                *([f"(drift {shares[name + pipeline.DRIFT]})"] if name + pipeline.DRIFT in shares else []),
-            ]
-        )
-        for name in names
-    ]
-    words += [f"{name} unfinished" for name in left]
-    return ("unfinished" if left else "done"), f"pass@1: {', '.join(words)}"
-
-
-def _build(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief, lineage
-
-    build = lineage.current_build(brief.load(run_dir), demo=True)
-    words = f"{build.method}, {build.rows} rows, {build.shape.get('kind')}"
-    return ("demo", f"{words}; counts for the demo alone") if build.demo else ("done", words)
-
-
-_CHECKS: dict[str, Callable[[Path], tuple[str, str]]] = {
-    "brief.yaml": _brief,
-    "audit.json": _audit,
-    "samples.jsonl": _samples,
-    "scores.jsonl": _scores,
-    "probe.json": _probe,
-    "labels.jsonl": _labels,
-    "gate.json": _gate,
-    "pairs.json": _pairs,
-    "plan.json": _plan,
-    "env-report.json": _env_report,
-    "train/build.json": _build,
-    "diagnosis.json": _diagnosis,
-    "promotion.json": _promotion,
-}
-
-
 def _after_gate(run_dir: Path, method: str | None) -> str:
     """Return the gate's own next action where it is not open; then come the machine, the build and training."""
     from llm_finetuning import artifact, lineage
+    from llm_finetuning.findings.success import for_run
     from llm_finetuning.types import EnvReport, GateReport
 
     if method == "grpo":
@@ -342,12 +223,20 @@ def _after_gate(run_dir: Path, method: str | None) -> str:
         if demo:
             return "finetune new my-run"  # the demo's answer counts for nothing else
         if report.verdict != "open" and not lineage.is_overridden(report):
-            return report.next_action
-    if _state(run_dir, "env-report.json")[0] != "done":
-        planned = _state(run_dir, "plan.json")[0] == "done"
+            return for_run(report.next_action, str(run_dir))
+    if _has_trained(run_dir):
+        return _after_preflight(run_dir)
+    if artifact_states.of(run_dir, "env-report.json").state != "done":
+        planned = artifact_states.of(run_dir, "plan.json").state == "done"
         return artifact.shell_line("preflight" if planned else "plan", run_dir)
     machine = artifact.read_json(run_dir / "env-report.json", EnvReport).records[0]
     return machine.next_action if machine.verdict == "blocked" else _after_preflight(run_dir)
+
+
+def _has_trained(run_dir: Path) -> bool:
+    """Tell whether what was built has been started: the machine showed then what it can do."""
+    built = artifact_states.of(run_dir, "train/build.json").state in ("done", "demo")
+    return built and _training(run_dir) is not None
 
 
 def _after_preflight(run_dir: Path) -> str:
@@ -358,12 +247,12 @@ def _after_preflight(run_dir: Path) -> str:
     training = TrainingRun(run_dir / "train")
     if training.is_running():
         return artifact.shell_line("train", run_dir, "--stop") + " ends it early; else wait"
-    if _state(run_dir, "train/build.json")[0] not in ("done", "demo"):
+    if artifact_states.of(run_dir, "train/build.json").state not in ("done", "demo"):
         return artifact.shell_line("build", run_dir)
     ended = training.outcome()
     if ended and ended["state"] == "finished" and _method(run_dir)[0] == "grpo" and _diagnose_first(run_dir):
         return artifact.shell_line("diagnose", run_dir)
-    if ended and ended["state"] == "finished" and _state(run_dir, "promotion.json")[0] == "done":
+    if ended and ended["state"] == "finished" and artifact_states.of(run_dir, "promotion.json").state == "done":
         from llm_finetuning.types import Promotion
 
         return artifact.read_json(run_dir / "promotion.json", Promotion).records[0].next_action
@@ -373,4 +262,4 @@ def _after_preflight(run_dir: Path) -> str:
 def _diagnose_first(run_dir: Path) -> bool:
     """Tell whether a log of the training is there that nobody has diagnosed yet."""
     there = (run_dir / "train" / "logs" / "progress.jsonl").exists()
-    return there and _state(run_dir, "diagnosis.json")[0] != "done"
+    return there and artifact_states.of(run_dir, "diagnosis.json").state != "done"

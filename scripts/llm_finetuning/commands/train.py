@@ -48,11 +48,15 @@ def command(run_dir: Path, python: str | None, foreground: bool, stop: bool, as_
 
 def run(run_dir: Path, *, python: str | None = None, foreground: bool = False, demo: bool = False) -> dict[str, Any]:
     """Start the run and return its facts: after some seconds, or at its end with `foreground`."""
-    from llm_finetuning import brief, environment, lineage
+    from llm_finetuning import artifact, brief, environment, lineage
+    from llm_finetuning.commands import status
     from llm_finetuning.training_run import TrainingRun
 
     loaded = brief.load(run_dir)
-    build = lineage.current_build(loaded, demo=demo)
+    try:
+        build = lineage.current_build(loaded, demo=demo)
+    except artifact.Stale as stale:
+        raise status.from_the_first(run_dir, stale) from None
     training = TrainingRun(loaded.run_dir / "train")
     uses_vllm = build.shape.get("engine") in ("colocate", "server")
     needs = (*NEEDS, "vllm") if uses_vllm else NEEDS
@@ -70,6 +74,7 @@ def run(run_dir: Path, *, python: str | None = None, foreground: bool = False, d
 
 def end(run_dir: Path) -> dict[str, Any]:
     """Stop a run and return its facts; refuses when nothing runs there."""
+    from llm_finetuning import artifact
     from llm_finetuning.training_run import TrainingRun
 
     training = TrainingRun(run_dir / "train")
@@ -78,8 +83,9 @@ def end(run_dir: Path) -> dict[str, Any]:
     console.note(_stopping(training))
     begun = time.monotonic()
     if not training.stop(STOP_WAIT_S, _waiter(training)):
+        again = artifact.shell_line("train", run_dir, "--stop")
         raise MachineryFailure(
-            f"{training.folder}: still running after {STOP_WAIT_S:.0f} s; `finetune train --stop` once more kills it, "
+            f"{training.folder}: still running after {STOP_WAIT_S:.0f} s; `{again}` once more kills it, "
             "and it goes on from its last checkpoint when started again"
         )
     console.note(f"the run ended after {console.duration(time.monotonic() - begun)}")
@@ -156,6 +162,7 @@ def progress_line(training: "TrainingRun") -> str:
 def _facts(run_dir: Path, training: "TrainingRun") -> dict[str, Any]:
     """Return the state of the run, its exit code and the next command."""
     from llm_finetuning import artifact
+    from llm_finetuning.commands import status
 
     facts: dict[str, Any] = {"run_dir": str(run_dir), "log": str(training.log)}
     if training.is_running():
@@ -165,7 +172,8 @@ def _facts(run_dir: Path, training: "TrainingRun") -> dict[str, Any]:
     if ended is None:
         raise MachineryFailure(f"{training.log}: the run ended without a word; its log has the last lines")
     facts |= {key: ended[key] for key in ("state", "reason", "global_step", "exit_code")}
-    return facts | {"next": after(run_dir, ended)}
+    finished = ended["state"] == "finished"
+    return facts | {"next": status.next_command(run_dir) if finished else after(run_dir, ended)}
 
 
 def after(run_dir: Path, ended: dict[str, Any]) -> str:

@@ -95,7 +95,7 @@ def _undecided(evidence: Evidence) -> tuple[str, str]:
             f"train longer or on other data: more goldens will not show a gain of {wanted:g}, which these rule out",
         )
     needed = evidence.items_needed
-    words = f"; so many show {found.smallest_shown:.3f} in four of five tries"
+    words = f"; paired, so many show {found.smallest_shown:.3f} in four of five tries"
     if needed is not None and needed > gap.n:
         return (
             words,

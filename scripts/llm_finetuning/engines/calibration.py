@@ -37,7 +37,8 @@ def calibrate(job: protocol.Job, send: protocol.Send) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if job["gpu"] and device == "cpu":
         raise protocol.bad_input(
-            "hardware: names a GPU, and torch shows none on this machine; run `plan --calibrate` on the one that trains"
+            "hardware: names a GPU, and torch shows none on this machine; "
+            "run `finetune plan RUN --calibrate` on the one that trains"
         )
     try:
         if job["engine"] == "vllm":

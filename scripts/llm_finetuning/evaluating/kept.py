@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from llm_finetuning import artifact, pipeline
+from llm_finetuning import artifact, checkpoints, pipeline
 from llm_finetuning.errors import Refusal
 from llm_finetuning.findings.evidence import Rule, is_paid
 from llm_finetuning.types import Evaluation, Sample
@@ -28,9 +28,21 @@ def evaluation_of(run_dir: Path, name: str) -> Kept:
     path = path_of(run_dir, name)
     if not path.is_file():
         there = sorted(one.stem for one in (run_dir / "eval").glob("*.json") if not one.stem.endswith(pipeline.DRIFT))
-        make = artifact.shell_line("evaluate", run_dir)
-        raise Refusal(f"{path}: no such evaluation; {'there are ' + ', '.join(there) if there else 'make it: ' + make}")
+        known = f"there are {', '.join(there)}; " if there else ""
+        raise Refusal(f"{path}: no such evaluation; {known}{_making(run_dir, name)}")
     return read(path)
+
+
+def _making(run_dir: Path, name: str) -> str:
+    """Return how to make an evaluation of this name; whose model the name does not say, a person fills in."""
+    if path_of(run_dir, name).parent != run_dir / "eval":
+        return "check the path"
+    if name == checkpoints.BASE:
+        return f"make it: {artifact.shell_line('evaluate', run_dir)}"
+    step = name.removeprefix("checkpoint-")
+    if step in ("final", "last") or (step != name and step.isdecimal()):
+        return f"make it: {artifact.shell_line('evaluate', run_dir, '--checkpoint', step)}"
+    return f"make it: {artifact.shell_line('evaluate', run_dir, '--name', name)} --model PATH_OR_HUB_ID"
 
 
 def read(path: Path) -> Kept:

@@ -43,17 +43,19 @@ def power_of(items: int, completions: int, wanted_gain: float, base: Evaluation 
 
 
 def line_of(power: Power) -> str:
-    """Return the power in one line."""
+    """Return the power in one line, with what kind of number it is: `compare` has that of the pairs, often far less."""
+    kind = "estimate from the base alone" if power.is_measured else "upper guess"
+    kind += ", before answers are paired: "
     drawn = f"{power.items} rows with {power.completions} completion{'s' if power.completions > 1 else ''} each"
     shown = "no gain at all" if power.gain_shown is None else f"a gain of {power.gain_shown:.3f} in pass@1"
     base = f"from the base's {power.base:.3f}" if power.is_measured else f"from a base guessed at {power.base:g}"
     wanted = f"the wanted {power.wanted_gain:g} (evaluation.gain)"
     if power.items_needed is None:
-        return f"{drawn} show {shown} {base} in four of five tries; {wanted} is more than that leaves"
+        return f"{kind}{drawn} show {shown} {base} in four of five tries; {wanted} is more than that leaves"
     enough = (
         "they are enough for" if power.items_needed <= power.items else f"about {power.items_needed} are needed for"
     )
-    return f"{drawn} show {shown} {base} in four of five tries; {enough} {wanted}"
+    return f"{kind}{drawn} show {shown} {base} in four of five tries; {enough} {wanted}"
 
 
 def measured_base(folder: Path, fingerprint: str) -> Evaluation | None:

@@ -101,4 +101,5 @@ def rates_of(card: Card) -> Rates | None:
 
 def unknown_words(name: str) -> str:
     """Return the line that says of a card that its speed is not known."""
-    return f"bandwidth or 16-bit rate of a {name} are not known here; `plan --calibrate` measures them on the machine"
+    how = "`finetune plan RUN --calibrate` measures them on the machine"
+    return f"bandwidth or 16-bit rate of a {name} are not known here; {how}"

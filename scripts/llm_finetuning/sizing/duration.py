@@ -42,7 +42,7 @@ def rates_for(machine: Machine) -> Rates:
         Unknown: Nothing is known of its speed; nothing is guessed of it.
     """
     if machine.gpus == 0:
-        raise Unknown("how fast this CPU is depends on its machine; `plan --calibrate` measures it there")
+        raise Unknown("how fast this CPU is depends on its machine; `finetune plan RUN --calibrate` measures it there")
     card = hardware.card_named(machine.name, machine.memory_gb)
     rates = time_rates.rates_of(card) if card is not None else None
     if rates is None:

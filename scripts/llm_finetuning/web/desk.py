@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_finetuning import artifact, brief, console, judging, labelling, lineage
-from llm_finetuning.errors import Refusal
 from llm_finetuning.findings.wording import text_of
-from llm_finetuning.types import Label, Reading, Sample, Score, Verdict
+from llm_finetuning.types import Label, Reading, Verdict
 from llm_finetuning.web.segments import segments
 
 VERDICTS: tuple[Verdict, ...] = ("accept", "reject", "unsure")
@@ -30,7 +29,7 @@ class Desk:
         self._append = append
         self._samples = {sample.sample_id: sample for sample in samples}
         self._seen = {sample.sample_id: lineage.seen_digest(sample) for sample in samples}
-        self._scores = _scores(loaded, samples)
+        self._scores = labelling.scores_of(loaded, samples)
         self.readings: list[Reading] = labelling.to_read(loaded, samples, lineage.labels(loaded), reader, count)
 
     def overview(self) -> dict[str, Any]:
@@ -112,10 +111,3 @@ class Desk:
             for label in lineage.labels(self._loaded)
             if label.reader == self.reader and self._seen.get(label.sample_id) == label.seen_sha256
         }
-
-
-def _scores(loaded: brief.LoadedBrief, samples: list[Sample]) -> dict[str, Score]:
-    try:
-        return {score.sample_id: score for score in lineage.current_scores(loaded, samples)}
-    except Refusal:
-        return {}  # read before it was scored: there is nothing to show afterwards
