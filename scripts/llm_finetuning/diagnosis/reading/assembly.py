@@ -77,9 +77,9 @@ def _side(
     columns = _Columns(len(rows.steps), wanted, places, len(steps))
     for kind in kinds:
         columns.take(kind, kind.held_out if held_out else kind.training)
-    if columns.repeated:
-        what = "an evaluation" if held_out else "a step"
-        notes.append(f"{what} was logged again in {columns.repeated} places; the last value counts")
+    if again := int(columns.repeated.sum()):
+        what = ("evaluation" if held_out else "step") + "s" * (again > 1)
+        notes.append(f"{again} {what} logged again, as after a resume; the last value counts")
     return steps, columns.series()
 
 
@@ -171,7 +171,7 @@ class _Columns:
         self._place[np.asarray(wanted, dtype=np.int64)] = places.reshape(-1)
         self._height = height
         self._found: dict[str, tuple[Column, Mask, Places]] = {}
-        self.repeated = 0  # values that a later row of the same step replaced
+        self.repeated: Mask = np.zeros(height, dtype=bool)  # steps with a value that a later row replaced
 
     def take(self, kind: _Kind, metrics: Sequence[tuple[int, str]]) -> None:
         """Enter the values of a kind's rows."""
@@ -206,7 +206,8 @@ class _Columns:
         final = (last[self._place[rows]] == rows) & (writer[self._place[rows]] < rows)
         places = self._place[rows[final]]
         if name not in names.COMPANIONS:
-            self.repeated += int((writer[places] >= 0).sum()) + len(rows) - int(final.sum())
+            self.repeated[places[writer[places] >= 0]] = True
+            self.repeated[self._place[rows[~final]]] = True
         column[places], marks[places], writer[places] = values[final], bad[final], rows[final]
 
     def series(self) -> dict[str, Series]:
