@@ -90,7 +90,7 @@ def test_a_step_in_several_rows_is_one_row(tmp_path: Path) -> None:
     assert log.series["loss"].values.tolist() == [0.5, 0.25]
     assert np.array_equal(log.series["reward"].values, [0.5, np.nan], equal_nan=True)
     assert log.held_out["reward"].values.tolist() == [0.75, 0.875]
-    assert log.notes == ("1 step logged again, as after a resume; the last value counts",)
+    assert log.notes == ("1 step logged again; the last value counts",)
 
 
 def test_the_last_row_counts_whatever_else_it_has(tmp_path: Path) -> None:
@@ -100,12 +100,12 @@ def test_the_last_row_counts_whatever_else_it_has(tmp_path: Path) -> None:
     assert (log.series["reward"].values.tolist(), log.series["loss"].values.tolist()) == ([0.5], [0.25])
     log = read(tmp_path, lines([{"step": 1, "eval_reward": 0.5}, {"step": 1, "eval_reward": 0.25, "loss": 1}]))
     assert log.held_out["reward"].values.tolist() == [0.25]
-    assert log.notes == ("1 evaluation logged again, as after a resume; the last value counts",)
+    assert log.notes == ("1 evaluation logged again; the last value counts",)
     log = read(tmp_path, lines([{"step": 1, "reward": reward} for reward in (0.5, 0.25, 0.125)]))
     assert log.series["reward"].values.tolist() == [0.125]
-    assert log.notes == ("1 step logged again, as after a resume; the last value counts",)
-    rows = [{"step": step, "reward": 0.5, "loss": 1.0} for step in (1, 2, 3, 2, 3, 4)]
-    assert read(tmp_path, lines(rows)).notes == ("2 steps logged again, as after a resume; the last value counts",)
+    assert log.notes == ("1 step logged again; the last value counts",)
+    rows = [{"step": step, "reward": 0.5, "loss": 1.0} for step in (1, 1, 2, 2, 3)]
+    assert read(tmp_path, lines(rows)).notes == ("2 steps logged again; the last value counts",)
 
 
 @given(st.permutations(range(1, 13)))

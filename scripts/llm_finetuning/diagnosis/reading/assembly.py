@@ -79,7 +79,7 @@ def _side(
         columns.take(kind, kind.held_out if held_out else kind.training)
     if again := int(columns.repeated.sum()):
         what = ("evaluation" if held_out else "step") + "s" * (again > 1)
-        notes.append(f"{again} {what} logged again, as after a resume; the last value counts")
+        notes.append(f"{again} {what} logged again; the last value counts")
     return steps, columns.series()
 
 
