@@ -90,7 +90,7 @@ EXECUTED: dict[str, Case] = {
     "finetune watch RUN --once": Case("trained", 0, "step 60 of 60, ended: finished"),
     "finetune diagnose RUN": Case("trained", 0, "verdict: healthy"),
     "finetune diagnose PATH": Case("trained", 0, "verdict: healthy"),
-    "finetune new NEXT --from RUN": Case("drawn", 0, "wrote: "),
+    "finetune new NEXT --from RUN --model ../PREF/train/model": Case("drawn", 0, "changed: model: "),
     "finetune new NEXT --from RUN --model ../RUN-sft/train/model": Case("drawn", 0, "changed: model: "),
     "finetune new RUN-sft --from RUN --method sft --dataset DEMOS.jsonl": Case("drawn", 0, "is not there yet; one row"),
     "finetune new NEXT --from RUN --apply": Case("trained", 1, "keep plain GRPO"),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from llm_finetuning.findings.evidence import Evidence, Scored
+from llm_finetuning.findings.success import SHORT_SFT
 from llm_finetuning.findings.wording import rate_words, seconds_words, text_of
 from llm_finetuning.statistics import clustered_share, quantile
 from llm_finetuning.types import Finding, Rate
@@ -56,7 +57,7 @@ def _cap_words(policy: Sequence[Scored], cap: int) -> tuple[str, str]:
     ]
     unknown = (
         f"raise `max_completion_length` to {_TIMES * cap} and sample again, to see which cap the lengths need; "
-        "or teach the model to end (short SFT)"
+        f"or teach the model to end by a short SFT: {SHORT_SFT}"
     )
     if not lengths:
         return "", unknown
