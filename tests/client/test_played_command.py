@@ -53,7 +53,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FREE = {
-    "finetune status RUN": ("0", "next: finetune plan run"),
+    "finetune status RUN": ("0", "next: finetune diagnose run"),
     "finetune new RUN --method sft": ("2", "run/brief.yaml: is there already"),
     "finetune route --json": ("3", '"open_questions"'),
     "finetune score RUN": ("0", "weighted sum over 75 samples"),

@@ -123,8 +123,11 @@ def test_checkpoints_are_spaced_by_the_length_of_the_run(steps: int, every: int)
 @pytest.mark.parametrize(
     ("said", "save", "evaluate"),
     [
-        ("save_steps: 300", 300, 300),
-        ("save_steps: 1", 1, 1),
+        ("save_steps: 300", 300, 30),
+        ("save_steps: 30", 30, 30),
+        ("save_steps: 16", 16, 32),
+        ("save_steps: 7", 7, 35),
+        ("save_steps: 1", 1, 30),
         ("save_steps: 0.5", 0.5, 0.5),
         ("save_steps: 7, eval_steps: 3", 7, 3),
         ("save_steps: 7, eval_steps: null", 7, None),
@@ -138,13 +141,14 @@ def test_checkpoints_are_spaced_by_the_length_of_the_run(steps: int, every: int)
     ],
 )
 def test_saving_and_evaluating_stay_in_step(said: str, save: float, evaluate: float | None) -> None:
-    """Of the two the one that the brief leaves out follows the other, unless too much would be lost to a crash."""
+    """Of the two the one that the brief leaves out follows the other, near the recipe's pace of 30."""
     config = config_of(f"{{max_steps: 300, {said}}}", evaluation="held_out.jsonl")
     values = values_of(config)
 
     assert (values["save_steps"], values["eval_steps"]) == (save, evaluate)
     for name, other in (("save_steps", "eval_steps"), ("eval_steps", "save_steps")):
-        moved = name not in said and (values[name] != 30 or said == "eval_steps: 1")
+        follows = ("eval_steps: 1", "save_steps: 1", "save_steps: 30", "save_steps: 300")
+        moved = name not in said and (values[name] != 30 or said in follows)
         assert (f"{other}, which the brief sets" in config.trainer[name].why) == moved
 
 

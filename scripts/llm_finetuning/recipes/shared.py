@@ -173,15 +173,22 @@ def with_brief(options: Mapping[str, Option], training: Mapping[str, Any]) -> di
 def _in_step(options: Mapping[str, Option], said: Mapping[str, Any]) -> dict[str, Option]:
     """Return the one of `save_steps` and `eval_steps` that the brief leaves out, so that it follows the one it sets.
 
-    A checkpoint without a held-out figure cannot be held against the others. Saving goes on at the recipe's pace where
-    the brief evaluates more often, or so seldom that too much would be lost to a crash.
+    Where both fall together, checkpoints can be held against each other by their held-out figures. Evaluation keeps the
+    recipe's pace where the brief saves more often, since it costs, or more seldom, since the log would show nothing of
+    what training costs elsewhere; saving keeps it where the brief evaluates more often, or too seldom for a crash.
     """
     recipes = options["eval_steps"].value if "eval_steps" in options else None
     if recipes is None or ("save_steps" in said) == ("eval_steps" in said):
         return {}
     if "save_steps" in said:
-        why = "as save_steps, which the brief sets: each checkpoint has its held-out figure"
-        return {"eval_steps": Option(said["save_steps"], "brief", why)}
+        saved = said["save_steps"]
+        if type(saved) is not int or saved < 1:
+            return {"eval_steps": Option(saved, "brief", "as save_steps, which the brief sets")}
+        if saved > recipes:
+            why = "at the recipe's pace, more often than save_steps, which the brief sets"
+            return {"eval_steps": Option(recipes, "recipe", why)}
+        why = "a multiple of save_steps, which the brief sets, at the recipe's pace"
+        return {"eval_steps": Option(saved * math.ceil(recipes / saved), "brief", why)}
     wanted = said["eval_steps"]
     if type(wanted) is not int or not 1 <= wanted <= MOST_STEPS_UNSAVED:
         return {}
