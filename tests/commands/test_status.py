@@ -179,3 +179,15 @@ def test_what_an_audit_asks_of_a_misspelt_reward_is_a_whole_instruction(run_dir:
 
     assert last.startswith("next: mend ")
     assert last.endswith("no reward `exact_answr` in the library; did you mean `exact_answer`?")
+
+
+def test_a_model_that_never_succeeds_is_taught_by_the_same_command(run_dir: Path, finetune: Finetune) -> None:
+    """What the gate prints, `status` prints: a command with this run's name, before any reading."""
+    runs.write_samples(run_dir, text_of=lambda i, index: f"The answer is {1000 + 7 * i + index}.")
+    runs.examine(run_dir)
+    code, out, _ = finetune("gate", run_dir)
+
+    last = out.splitlines()[-1]
+    assert code == 1
+    assert f"`finetune new {run_dir}-sft --from {run_dir} --method sft --dataset DEMOS.jsonl`" in last
+    assert finetune("status", run_dir)[1].splitlines()[-1] == last
