@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from llm_finetuning import artifact, console, labelling, lineage
 from llm_finetuning.errors import Refusal
@@ -20,8 +20,8 @@ from llm_finetuning.findings.readings import standing_labels
 from llm_finetuning.findings.wording import text_of
 from llm_finetuning.types import Label, Part, Reading, Sample, Verdict
 
-VERDICTS: dict[str, Verdict] = {"accept": "accept", "reject": "reject", "unsure": "unsure"}
-PARTS: dict[str, Part] = {"": "random", "random": "random", "chosen": "chosen"}
+VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)}
+PARTS: dict[str, Part] = {"": "random", **{word: word for word in get_args(Part)}}
 CELL = 32_767  # characters that Excel takes in a cell (Microsoft, "Excel specifications and limits")
 SHOWN_FAULTS = 8
 
@@ -91,7 +91,7 @@ def read(file: Path, samples: Sequence[Sample], labels: Sequence[Label], reader_
     """
     faults: list[str] = []
     known = {sample.sample_id: sample for sample in samples}
-    seen = {sample.sample_id: lineage.seen_digest(sample) for sample in samples}
+    seen = lineage.seen_digests(samples)
     standing = {(label.sample_id, label.reader): label for label in standing_labels(labels, seen)}
     fresh: list[Label] = []
     rows = unchanged = skipped = 0

@@ -2,12 +2,13 @@
 
 import contextlib
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_finetuning import lineage
 from llm_finetuning.brief import LoadedBrief
 from llm_finetuning.errors import Refusal
+from llm_finetuning.findings.readings import standing_labels
 from llm_finetuning.stages import reading
 from llm_finetuning.types import Label, Reading, Sample, Score, Verdict
 
@@ -30,13 +31,17 @@ def to_read(
 ) -> list[Reading]:
     """Return what this reader is asked to read, in order: first what was judged already, as it still stands."""
     scores = list(scores_of(loaded, samples).values())
-    current = {sample.sample_id: lineage.seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
-    read = {
-        label.sample_id: Reading(sample_id=label.sample_id, part=label.part, why="")
-        for label in labels
-        if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
-    }
-    return reading.choose(samples, scores, count, list(read.values()))
+    seen = lineage.seen_digests(sample for sample in samples if sample.pass_name == "policy")
+    read = [
+        Reading(sample_id=label.sample_id, part=label.part, why="")
+        for label in standing_of(reader, labels, seen).values()
+    ]
+    return reading.choose(samples, scores, count, read)
+
+
+def standing_of(reader: str, labels: Sequence[Label], seen: Mapping[str, str]) -> dict[str, Label]:
+    """Return a reader's last label of each sample among those that still show what was read."""
+    return {label.sample_id: label for label in standing_labels(labels, seen) if label.reader == reader}
 
 
 def scores_of(loaded: LoadedBrief, samples: list[Sample]) -> dict[str, Score]:

@@ -1,6 +1,6 @@
 """What each artifact of a run was made from, as digests of what is there now."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -326,12 +326,17 @@ def labels(loaded: LoadedBrief) -> list[Label]:
 
 def judged(samples: list[Sample], found: list[Label]) -> set[str]:
     """Return the policy samples on which a person's label stands: accept or reject, of what is there now."""
-    seen = {sample.sample_id: seen_digest(sample) for sample in samples if sample.pass_name == "policy"}
+    seen = seen_digests(sample for sample in samples if sample.pass_name == "policy")
     return {
         label.sample_id
         for label in standing_labels(found, seen)
         if label.reader_kind == "person" and label.verdict != "unsure"
     }
+
+
+def seen_digests(samples: Iterable[Sample]) -> dict[str, str]:
+    """Return, by sample, the digest of what a reader has on screen: a label of another does not stand."""
+    return {sample.sample_id: seen_digest(sample) for sample in samples}
 
 
 def seen_digest(sample: Sample) -> str:

@@ -51,6 +51,13 @@ class Terminal:
         """Type."""
         os.write(self.master, keys.encode())
 
+    def answer(self, keys: str) -> None:
+        """Press one key a sample, of three, each when its screen is whole."""
+        for place, key in enumerate(keys):
+            self.until(f"sample {place + 1} of 3")
+            self.until("q stop")
+            self.press(key)
+
     def end(self) -> int:
         """Wait for the end and return the exit code."""
         code = self.process.wait(30)
@@ -182,10 +189,7 @@ def test_the_end_says_what_was_labelled_and_what_comes_next(sampled: Path) -> No
     """The last sample is off the screen; a second sitting finds nothing to read and says the same."""
     for keys in ("aur", ""):
         terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
-        for place, key in enumerate(keys):
-            terminal.until(f"sample {place + 1} of 3")
-            terminal.until("q stop")
-            terminal.press(key)
+        terminal.answer(keys)
         last = terminal.until("next: finetune ")
         _, cleared, screen = last.rpartition("\x1b[2J")
 
@@ -222,10 +226,7 @@ def test_a_sitting_without_a_label_says_nothing_of_a_file(sampled: Path) -> None
     """Nothing was written; one label is enough to say where it stands."""
     for keys in ("q", "aq"):
         terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "3")
-        for place, key in enumerate(keys):
-            terminal.until(f"sample {place + 1} of 3")
-            terminal.until("q stop")
-            terminal.press(key)
+        terminal.answer(keys)
         end = terminal.until("next: ")
         assert terminal.end() == 0
         assert f"{len(keys) - 1} labels added" in end

@@ -2,9 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from llm_finetuning.errors import Refusal
+
+if TYPE_CHECKING:
+    from llm_finetuning.brief import LoadedBrief
+    from llm_finetuning.types import Sample
 
 
 class State(NamedTuple):
@@ -60,17 +64,24 @@ def _audit(run_dir: Path) -> tuple[str, str]:
     return ("blocked", f"mend {', '.join(dict.fromkeys(blocking))}") if blocking else ("done", "nothing blocks")
 
 
-def _samples(run_dir: Path) -> tuple[str, str]:
-    from llm_finetuning import brief, lineage
+def _drawn(loaded: "LoadedBrief") -> "list[Sample]":
+    """Return the samples without their token ids, which are much to hold and not looked at."""
+    from llm_finetuning import lineage
 
-    return "done", f"{len(lineage.complete_samples(brief.load(run_dir)).records)} samples"
+    return lineage.complete_samples(loaded, without=["completion_ids"]).records
+
+
+def _samples(run_dir: Path) -> tuple[str, str]:
+    from llm_finetuning import brief
+
+    return "done", f"{len(_drawn(brief.load(run_dir)))} samples"
 
 
 def _scores(run_dir: Path) -> tuple[str, str]:
     from llm_finetuning import brief, lineage
 
     loaded = brief.load(run_dir)
-    return "done", f"{len(lineage.current_scores(loaded, lineage.complete_samples(loaded).records))} scores"
+    return "done", f"{len(lineage.current_scores(loaded, _drawn(loaded)))} scores"
 
 
 def _probe(run_dir: Path) -> tuple[str, str]:
@@ -86,7 +97,7 @@ def _labels(run_dir: Path) -> tuple[str, str]:
 
     loaded = brief.load(run_dir)
     labels = lineage.labels(loaded)
-    judged = len(lineage.judged(lineage.complete_samples(loaded).records, labels))
+    judged = len(lineage.judged(_drawn(loaded), labels))
     needed = Rule(success=0.0).labels
     if any(label.source == "demo" for label in labels):
         return "demo", "read by the demo's program"

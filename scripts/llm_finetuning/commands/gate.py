@@ -89,7 +89,7 @@ class _Bench:
         components = composition.compose(loaded, lineage.columns_of(self.samples))
         self.rule = Rule(success=success_of(loaded, components), program_labels_count=program_labels_count)
         self.plan = _plan(loaded, components)
-        self.seen = {sample.sample_id: lineage.seen_digest(sample) for sample in self.samples}
+        self.seen = lineage.seen_digests(self.samples)
         self.report = self._judge(_earlier_overrides(loaded.run_dir / "gate.json"))
 
     def _judge(self, overrides: list[Any]) -> Any:
@@ -248,8 +248,6 @@ def _disagreement_lines(found: Any) -> list[str]:
 
 def _excerpt(text: str) -> str:
     """Return a text on one line; of a long one its beginning and, where question and answer stand, its end."""
-    flat = " ".join(text.split())
-    if len(flat) <= _EXCERPT:
-        return flat
-    half = (_EXCERPT - len(" ... ")) // 2
-    return f"{flat[:half]} ... {flat[-half:]}"
+    from llm_finetuning.findings.wording import ends_of
+
+    return ends_of(" ".join(text.split()), _EXCERPT)

@@ -181,8 +181,7 @@ def export_readings(run_dir: Path, file: Path, reader: str | None, count: int) -
     samples = lineage.complete_samples(loaded).records
     name, labels = _reader_name(reader), lineage.labels(loaded)
     known = {sample.sample_id: sample for sample in samples}
-    current = {sample.sample_id: lineage.seen_digest(sample) for sample in samples}
-    read = {one.sample_id for one in labels if one.reader == name and current.get(one.sample_id) == one.seen_sha256}
+    read = labelling.standing_of(name, labels, lineage.seen_digests(samples))
     chosen = labelling.to_read(loaded, samples, labels, name, count)
     left = [item for item in chosen if item.sample_id not in read]
     if not left:
@@ -293,15 +292,12 @@ def _read_all(
     appender: "Appender[Label]", chosen: Sequence[tuple["Sample", "Reading"]], paid: dict[str, str], reader: str
 ) -> None:
     from llm_finetuning import lineage
-    from llm_finetuning.labelling import label_for
+    from llm_finetuning.labelling import label_for, standing_of
+
+    seen = lineage.seen_digests(sample for sample, _ in chosen)
 
     def mine() -> dict[str, "Label"]:
-        current = {sample.sample_id: lineage.seen_digest(sample) for sample, _ in chosen}
-        return {
-            label.sample_id: label
-            for label in appender.records
-            if label.reader == reader and current.get(label.sample_id) == label.seen_sha256
-        }
+        return standing_of(reader, appender.records, seen)
 
     place = next((i for i, (sample, _) in enumerate(chosen) if sample.sample_id not in mine()), len(chosen))
     note = ""

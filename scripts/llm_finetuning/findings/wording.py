@@ -50,8 +50,13 @@ def rows_words(rows: Sequence[int]) -> str:
 def quoted(text: Text | None) -> str:
     """Return a completion on one line between backticks; of a long one its beginning and its end, where answers are."""
     whole = text_of(text or "").replace("\n", "\\n")
-    half = (EXCERPT - len(" ... ")) // 2
-    return f"`{whole if len(whole) <= EXCERPT else f'{whole[:half]} ... {whole[-half:]}'}`"
+    return f"`{ends_of(whole, EXCERPT)}`"
+
+
+def ends_of(text: str, most: int) -> str:
+    """Return a text of at most so many characters; of a longer one its beginning and its end."""
+    half = (most - len(" ... ")) // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
 def amount(value: float | None) -> str:

@@ -37,7 +37,7 @@ class Bench:
                 f"{loaded.run_dir / FILE_NAME}: {self.entry.where}: option `answer_column`: no column `{column}`; "
                 f"the samples have {', '.join(columns) or 'none'}"
             )
-        seen = {sample.sample_id: lineage.seen_digest(sample) for sample in samples}
+        seen = lineage.seen_digests(samples)
         prompts = {sample.sample_id: artifact.digest_value(sample.prompt) for sample in samples}
         self.labelled = stage.labelled(samples, lineage.labels(loaded), seen, prompts)
         self.policy = {seen[one.sample_id]: one for one in samples if one.pass_name == "policy"}

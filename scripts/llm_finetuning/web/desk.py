@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from llm_finetuning import artifact, brief, console, judging, labelling, lineage
 from llm_finetuning.findings.wording import text_of
 from llm_finetuning.types import Label, Reading, Verdict
 from llm_finetuning.web.segments import segments
 
-VERDICTS: tuple[Verdict, ...] = ("accept", "reject", "unsure")
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 class Desk:
@@ -28,7 +28,7 @@ class Desk:
         self.reader = reader
         self._append = append
         self._samples = {sample.sample_id: sample for sample in samples}
-        self._seen = {sample.sample_id: lineage.seen_digest(sample) for sample in samples}
+        self._seen = lineage.seen_digests(samples)
         self._scores = labelling.scores_of(loaded, samples)
         self.readings: list[Reading] = labelling.to_read(loaded, samples, lineage.labels(loaded), reader, count)
 
@@ -106,8 +106,4 @@ class Desk:
 
     def _standing(self) -> dict[str, Label]:
         """Return this reader's last labels of what is shown now, whoever wrote them to the disk."""
-        return {
-            label.sample_id: label
-            for label in lineage.labels(self._loaded)
-            if label.reader == self.reader and self._seen.get(label.sample_id) == label.seen_sha256
-        }
+        return labelling.standing_of(self.reader, lineage.labels(self._loaded), self._seen)
