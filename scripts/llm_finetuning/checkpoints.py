@@ -13,6 +13,7 @@ from llm_finetuning.errors import Refusal
 BASE = "base"
 FOLDER = "train/checkpoints"  # of a run directory; the trainer writes checkpoint-N into it
 FINAL = "train/model"  # what the trainer saves when it has finished
+MERGED = "train/merged"  # what `finetune merge` makes of it where it is an adapter
 ADAPTER = "adapter_config.json"
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")

@@ -30,6 +30,7 @@ VERBS: Mapping[str, tuple[str, str]] = {  # help lives here, so that --help impo
     "train": ("llm_finetuning.commands.train", "Start the built run in the background, or stop it"),
     "watch": ("llm_finetuning.commands.watch", "Show a run while it trains, with alarms"),
     "diagnose": ("llm_finetuning.commands.diagnose", "Say what a training log shows"),
+    "merge": ("llm_finetuning.commands.merge", "Write a trained LoRA adapter into its base model"),
     "evaluate": ("llm_finetuning.commands.evaluate", "Measure a model on the held-out rows"),
     "compare": ("llm_finetuning.commands.compare", "Decide whether a candidate takes the base's place"),
     "export": ("llm_finetuning.commands.export", "Write an evaluation for inspect-ai or as Parquet"),

@@ -268,7 +268,11 @@ def test_a_diagnosis_is_needed_and_has_to_be_current(tmp_path: Path, finetune: F
             "--model run/model: a brief's paths start from its own folder, two; write ../run/model",
         ),
         (["--from", "RUN", "--dataset", "run/data.jsonl"], "write ../run/data.jsonl"),
-        (["--from", "RUN", "--model", "../run/lora"], "holds an adapter, no model"),
+        (["--from", "RUN", "--model", "../run/lora"], "holds an adapter, no model; merge it into its base model"),
+        (
+            ["--from", "RUN", "--model", "../run/train/model"],
+            "holds an adapter, no model; `finetune merge run` makes one of it: --model ../run/train/merged",
+        ),
         (
             ["--from", "RUN", "--method", "sft", "--dataset", "../run/held out.jsonl"],
             "has prompt, id, answer, and method sft reads `completion` too; rename its columns",
@@ -286,6 +290,7 @@ def test_a_diagnosis_is_needed_and_has_to_be_current(tmp_path: Path, finetune: F
         "a model from here",
         "rows from here",
         "an adapter",
+        "an adapter that a run trained",
         "rows without answers to imitate",
         "rows without prompts",
         "no such run",
@@ -297,8 +302,9 @@ def test_a_wrong_call_is_one_line(
 ) -> None:
     """And nothing is written."""
     old = write(tmp_path / "run")
-    (old / "lora").mkdir()
-    (old / "lora" / "adapter_config.json").write_text("{}", "utf-8")
+    for adapter in (old / "lora", old / "train" / "model"):
+        adapter.mkdir(parents=True)
+        (adapter / "adapter_config.json").write_text("{}", "utf-8")
     (old / "odd.jsonl").write_text('{"question": "1 + 1", "completion": "2"}\n', "utf-8")
     monkeypatch.chdir(tmp_path)
     target = "run" if words == "is there already" else "two"

@@ -1,4 +1,7 @@
-"""Make a LoRA adapter that changes what a model says; a program for the training interpreter: MODEL OUT_FOLDER."""
+"""Make a LoRA adapter for the training interpreter: MODEL OUT_FOLDER [ALPHA [LAYER,...]].
+
+Its weights are at random; with a large alpha completions become noise, which no base model writes.
+"""
 
 import sys
 
@@ -7,11 +10,10 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 
-def main(model: str, out: str) -> None:
+def main(model: str, out: str, alpha: str = "64", layers: str = "q_proj,v_proj") -> None:
     torch.manual_seed(0)
     base = AutoModelForCausalLM.from_pretrained(model)
-    # Weights at random and a large alpha: completions become noise, which no base model writes.
-    config = LoraConfig(r=2, lora_alpha=64, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    config = LoraConfig(r=2, lora_alpha=float(alpha), target_modules=layers.split(","), init_lora_weights=False)
     get_peft_model(base, config).save_pretrained(out)
 
 

@@ -108,6 +108,10 @@ EXECUTED: dict[str, Case] = {
 }
 
 LEFT_OUT = {
+    **{
+        f"finetune merge {run}": "loads a model and a trained adapter; tests/engines/test_merge.py"
+        for run in ("RUN", "PREF")
+    },
     "finetune demo --quick": "fetches and loads a model; .ci/run executes it in a fresh clone",
     "finetune evaluate RUN --model PATH --name round-1": "loads a trained model; tests/engines/test_pairs_round.py",
     "finetune compare RUN base round-1": "needs that evaluation; likewise",

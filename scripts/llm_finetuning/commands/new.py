@@ -162,7 +162,19 @@ def _check_places(run_dir: Path, instead: Instead) -> None:
             right = os.path.relpath(here.resolve(), run_dir.resolve())
             raise Refusal(f"--{option} {given}: a brief's paths start from its own folder, {run_dir}; write {right}")
         if option == "model" and (seen / "adapter_config.json").is_file() and not (seen / "config.json").is_file():
-            raise Refusal(f"--model {given}: holds an adapter, no model; merge it into its base model and name that")
+            raise Refusal(f"--model {given}: holds an adapter, no model; {_merged_instead(seen, run_dir)}")
+
+
+def _merged_instead(adapter: Path, run_dir: Path) -> str:
+    """Return how an adapter's folder becomes one that a brief may name as its model."""
+    from llm_finetuning import artifact
+    from llm_finetuning.checkpoints import FINAL, MERGED
+
+    trained_in = adapter.parents[1]
+    if adapter != trained_in / FINAL or not (trained_in / "brief.yaml").is_file():
+        return "merge it into its base model and name that"
+    merged = os.path.relpath(trained_in / MERGED, run_dir.resolve())
+    return f"`{artifact.shell_line('merge', Path(os.path.relpath(trained_in)))}` makes one of it: --model {merged}"
 
 
 def _wanting(made: "LoadedBrief", source: "LoadedBrief") -> Iterator[str]:

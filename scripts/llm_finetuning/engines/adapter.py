@@ -56,6 +56,12 @@ def facts(of_base: dict[str, Any], folder: str | None) -> dict[str, Any]:
 
 def loaded(model: Any, folder: str) -> Any:
     """Return the model with the adapter's layers in it; fails for an adapter that does not fill all of them."""
+    # The base model's own class, with the adapter's layers inside: its cache and its positions are known.
+    return wrapped(model, folder).get_base_model().eval()
+
+
+def wrapped(model: Any, folder: str) -> Any:
+    """Return PEFT's model of both, which can merge them; fails for an adapter that does not fill all its layers."""
     from peft import LoraConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
 
     try:
@@ -70,8 +76,7 @@ def loaded(model: Any, folder: str) -> Any:
             f"{folder}: {len(strange)} tensors do not match the base model, the first is {strange[0]}; "
             "name the adapter with the model that it was trained on"
         )
-    # The base model's own class, with the adapter's layers inside: its cache and its positions are known.
-    return with_adapter.get_base_model().eval()
+    return with_adapter
 
 
 def vllm_options(folder: str) -> dict[str, Any]:
@@ -79,7 +84,7 @@ def vllm_options(folder: str) -> dict[str, Any]:
     config = _config(folder)
     if config.get("modules_to_save") or config.get("use_dora"):
         raise protocol.bad_input(
-            f"{folder}: vLLM takes no adapter with modules_to_save or DoRA; merge it into its base model, or sample "
+            f"{folder}: vLLM takes no adapter with modules_to_save or DoRA; merge it (`finetune merge RUN`), or sample "
             "with `engine: transformers`"
         )
     ranks = [int(config["r"]), *config.get("rank_pattern", {}).values()]

@@ -35,7 +35,7 @@ def check_folder(model: str) -> None:
     faults = []
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
         raise protocol.bad_input(
-            f"{model}: holds a LoRA adapter, not a model; merge it into its base model and name that folder"
+            f"{model}: holds a LoRA adapter, not a model; `finetune merge RUN` makes one of it, in RUN/train/merged"
         )
     if not (folder / "config.json").is_file():
         faults.append(f"{model}: has no config.json; save the model there with save_pretrained")

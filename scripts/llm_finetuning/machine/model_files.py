@@ -33,7 +33,7 @@ def read(source: str, revision: str | None = None) -> ModelFiles:
     if not folder.is_dir():
         return ModelFiles(source=source, folder=str(folder), faults=(f"{folder}: no such folder",), tokenizer=False)
     if (folder / ADAPTER).is_file() and not config.is_file():
-        words = f"{folder}: holds an adapter, no model; merge it into its base model, or name that one"
+        words = f"{folder}: holds an adapter, no model; `finetune merge RUN` makes a model of it, or name its base"
         return ModelFiles(source=source, folder=str(folder), faults=(words,))
     weights = sorted({path for pattern in WEIGHTS for path in folder.glob(pattern)})
     sizes = [path.stat().st_size for path in weights if path.exists()]
