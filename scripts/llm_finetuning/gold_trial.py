@@ -140,7 +140,7 @@ def _callable(components: Sequence[Component], rows: Sequence[Row]) -> tuple[lis
             words = (
                 f"there is no column `{fault.cause.args[0]}`"
                 if named and fault.cause
-                else f"{fault.words}, on an empty completion"
+                else f"{fault.placed}, on an empty completion"
             )
             raised[f"`{component.name}`: {words}"] = [sample.row for sample in fault.samples]
     return whole, raised

@@ -140,7 +140,13 @@ def needs(completions, solution, **kwargs):
         ("picky", list("1234567890"), "gold-unpaid", [5], "1/10 golds"),
         ("talks", list("1234567890"), "gold-unpaid", [5], "1/10 golds"),
         ("abstains", list("1234567890"), "gold-unscored", [5], "get no score when they are the answer themselves"),
-        ("dies", ["1", "2", "three", *"456789"], "reward-raises", [3], "ValueError"),
+        (
+            "dies",
+            ["1", "2", "three", *"456789"],
+            "reward-raises",
+            [3],
+            "ValueError: invalid literal for int() with base 10: 'three' (mine.py:LINE)",
+        ),
         ("needs", list("123456789"), "reward-refused", [], "solution"),
     ],
 )
@@ -156,7 +162,7 @@ def test_golds_are_tried_as_answers(
     assert [code] == [other for other, (weight, _, _) in all_found.items() if weight == "blocks"]
     weight, found, text = all_found[code]
     assert ("blocks", rows) == (weight, found)
-    assert words in text
+    assert words.replace("LINE", str(MINE[: MINE.index("int(gold)")].count("\n") + 1)) in text
 
 
 def test_a_column_that_the_reward_asks_for_and_that_is_not_there(tmp_path: Path, finetune: Finetune) -> None:

@@ -123,7 +123,8 @@ def test_faults_cross_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1 / len(text)
 
     paid = trial(each(judge), own_process=True).pay(probes("", "sleep", "xy"))
-    assert str(paid[0].fault) == "`tried`: ZeroDivisionError: division by zero"
+    line = judge.__code__.co_firstlineno + 3
+    assert str(paid[0].fault) == f"`tried`: ZeroDivisionError: division by zero (test_trial.py:{line})"
     assert "did not return" in str(paid[1].fault)
     assert paid[2].score is not None
     assert paid[2].score.reward == 0.5

@@ -101,7 +101,7 @@ class Trial:
         try:
             return [Paid(score) for score in self._run(batch)]
         except stage.RewardFault as fault:
-            words = f"`{fault.reward}`: {fault.words}"
+            words = f"`{fault.reward}`: {fault.placed}"
             guilty = {sample.sample_id for sample in fault.samples}
         except (_Endless, _Died) as fault:
             words, guilty = str(fault), set()
@@ -223,7 +223,7 @@ def _tell(writing: int, work: Callable[[], list[Score]]) -> None:
         try:
             result: Any = work()
         except stage.RewardFault as fault:
-            result = {"reward": fault.reward, "samples": fault.samples, "words": fault.words}
+            result = {"reward": fault.reward, "samples": fault.samples, "words": fault.placed}
         with os.fdopen(writing, "wb") as stream:
             stream.write(pickle.dumps(result))
     finally:

@@ -6,10 +6,13 @@ Source: `GRPOTrainer._calculate_rewards` and the advantage code after it (trl/tr
 import asyncio
 import inspect
 import math
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +22,9 @@ STD_EPSILON = 1e-4  # TRL adds it to the standard deviation of a group
 STABLE_WITHIN = 1e-6  # TRL keeps rewards as float32; a smaller difference cannot be seen in training
 
 _FLOAT32_MAX = 3.4028235e38
+
+_NOT_THE_USERS = (str(Path(__file__).resolve().parents[1]), sys.prefix, sys.base_prefix, "<")
+"""How the names of files begin that a user did not write."""
 
 
 class RewardFault(Exception):  # noqa: N818  it is the reward's fault, not an error of the stage
@@ -31,6 +37,13 @@ class RewardFault(Exception):  # noqa: N818  it is the reward's fault, not an er
         self.samples = list(samples)
         self.words = words
         self.cause = cause
+
+    @property
+    def placed(self) -> str:
+        """What happened, with FILE:LINE where it was raised in a file that is none of ours and of no library."""
+        frames = [] if self.cause is None else traceback.extract_tb(self.cause.__traceback__)
+        own = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)]
+        return f"{self.words} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else self.words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
