@@ -6,35 +6,17 @@ Pure: a log, its diagnosis and how far the run is go in; records and lines of te
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from llm_finetuning import console
+from llm_finetuning import console, live_metrics
 from llm_finetuning.diagnosis.log import Completion, RunLog
 from llm_finetuning.diagnosis.record import Diagnosis
+from llm_finetuning.live_metrics import RECENT, Metric
 
-if TYPE_CHECKING:
-    from llm_finetuning.diagnosis.log import Column
-
-RECENT = 10  # rows that `recent` and `first` are means of
-COURSE = 24  # marks of a course
 SHOWN = 3  # completions
 MOST_ROWS = 200  # lines that a log which grew by more is caught up with
 LONGEST = 400  # characters of a completion that are shown
 BLOCKS, DIGITS = "▁▂▃▄▅▆▇█", "0123456789"
-
-METRICS: Sequence[tuple[str, str]] = (  # metric, what it is called here
-    ("entropy", "entropy"),
-    ("kl", "KL"),
-    ("clip_ratio/region_mean", "tokens clipped"),
-    ("sampling/importance_sampling_ratio/mean", "sampler ratio"),
-    ("sampling/sampling_logp_difference/mean", "sampler gap"),
-    ("grad_norm", "gradient norm"),
-    ("learning_rate", "learning rate"),
-    ("step_time", "step time, s"),
-)
-"""Shown where they are there, beneath the reward, its components, the groups and the lengths."""
-
-_CALLED = dict(METRICS)
 
 WANTED = ("groups with signal", "length", "cut at the cap", "entropy", "KL", "tokens clipped", "step time, s")
 """What is said to be missing where the log has none of it."""
@@ -57,17 +39,6 @@ _PROFILED = "profiling/Time taken: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    """One metric over the rows that hold it."""
-
-    name: str
-    now: float
-    first: float  # mean of the first `RECENT` rows
-    recent: float  # mean of the last `RECENT` rows
-    course: tuple[float, ...]  # at most `COURSE` means over equal stretches of the run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
     """Seconds of one optimizer step by what they go to; None where the log does not say."""
 
@@ -87,6 +58,7 @@ class Reached:
     last_step: float | None = None  # of the whole run, where it is known
     seconds_left: float | None = None
     reason: str = ""  # why it ended
+    doing: str = ""  # what it does beside steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +73,7 @@ class View:
     completions: tuple[Completion, ...]  # of the newest step that kept some
     diagnosis: Diagnosis | None  # None where no reward is logged: the rules are those of GRPO
     notes: tuple[str, ...] = ()
+    has_steps: bool = True  # False before the first row of training
 
 
 def view(
@@ -110,13 +83,18 @@ def view(
     *,
     completions: Sequence[Completion] = (),
     profiled: Mapping[str, float] | None = None,
+    draws: tuple[int, int] | None = None,
     notes: Sequence[str] = (),
 ) -> View:
-    """Return what is shown of a log; `profiled` are seconds a call by the name of TRL's profiling key."""
+    """Return what is shown of a log.
+
+    `profiled` are seconds a call by the name of TRL's profiling key, `draws` the completions of an evaluation and those
+    of one held-out row, where they are known.
+    """
     import numpy as np
 
     with np.errstate(all="ignore"):  # means of numbers near the largest one are infinite, and shown as such
-        metrics = _metrics(log)
+        metrics = live_metrics.of(log, draws)
     there = {metric.name for metric in metrics}
     newest = max((row.step for row in completions), default=0)
     return View(
@@ -127,7 +105,8 @@ def view(
         time=_step_time(log, profiled or {}),
         completions=tuple(row for row in completions if row.step == newest),
         diagnosis=diagnosis,
-        notes=tuple(notes),
+        notes=(*notes, *live_metrics.about_held_out(log, draws)),
+        has_steps=bool(len(log.steps)),
     )
 
 
@@ -160,11 +139,16 @@ def head(found: View) -> str:
     reached = found.reached
     of = f" of {reached.last_step:g}" if reached.last_step else ""
     words = [f"step {reached.step:g}{of}"]
+    if not found.has_steps:
+        words.append("no step has been taken yet")
     if reached.state == "ended":
         words.append(f"ended: {reached.reason}")
+    elif reached.doing:
+        left = f"about {console.duration(reached.seconds_left)} left" if reached.seconds_left is not None else ""
+        words += filter(None, [reached.doing, left])
     elif reached.seconds_left is not None:
         words.append(f"about {console.duration(reached.seconds_left)} left")
-    else:
+    elif found.has_steps:
         words.append("time left is not known: the log names no last step" if not reached.last_step else "running")
     return f"{', '.join(words)}   {found.source}"
 
@@ -201,12 +185,14 @@ def block(found: View) -> list[str]:
     """Return all that is shown as lines of ASCII beside what names and completions hold."""
     lines = [head(found), *(f"{kind}: {words}" for kind, words in alarms(found)), ""]
     wide = max((len(metric.name) for metric in found.metrics), default=0)
-    lines.append(f"{'':<{wide}}  {'now':>9}  {f'last {RECENT}':>9}  {f'first {RECENT}':>9}  course, 0 low, 9 high")
+    if found.metrics:
+        heads = "  ".join(f"{name:>9}" for name in ("now", f"last {RECENT}", f"first {RECENT}"))
+        lines.append(f"{'':<{wide}}  {heads}  from the first step to now: 0 lowest, 9 highest")
     for metric in found.metrics:
         cells = "  ".join(f"{value:>9.3g}" for value in (metric.now, metric.recent, metric.first))
         lines.append(f"{metric.name:<{wide}}  {cells}  {course(metric.course, DIGITS)}")
     lines += [f"not in the log: {', '.join(found.missing)}"] if found.missing else []
-    lines.append(f"time: {times(found)}")
+    lines += [f"time: {times(found)}"] if found.has_steps else []
     for row in _different(found.completions):
         lines += ["", f"completion of step {row.step}, {paid(row)}:", f"  {flat(row.completion)}"]
     return [one_line(line) for line in [*lines, *(f"note: {note}" for note in found.notes)]]
@@ -222,7 +208,7 @@ def rows_after(log: RunLog, step: float) -> list[tuple[float, str]]:
     import numpy as np
 
     places = np.flatnonzero(log.steps > step)[-MOST_ROWS:]
-    columns = _columns(log)
+    columns = live_metrics.columns(log)
     found = []
     for place in places.tolist():
         words = [f"{name} {values[place]:.3g}" for name, values in columns if math.isfinite(values[place])]
@@ -259,7 +245,7 @@ def screen(found: View, *, plain: bool) -> Any:
         table.add_row(Text(_for(metric.name, plain=plain)), *cells, course(metric.course, DIGITS if plain else BLOCKS))
     rows: list[RenderableType] = [Text(_for(head(found), plain=plain), style="bold"), *said, Text(""), table]
     rows += [Text(f"not in the log: {', '.join(found.missing)}", style="dim")] if found.missing else []
-    rows.append(Text(f"time: {times(found)}", style="dim"))
+    rows += [Text(f"time: {times(found)}", style="dim")] if found.has_steps else []
     for row in _different(found.completions):
         rows += [
             Text(""),
@@ -284,66 +270,9 @@ def _for(text: str, *, plain: bool) -> str:
     return ascii_only(shown) if plain else shown
 
 
-def _metrics(log: RunLog) -> tuple[Metric, ...]:
-    parts = (
-        {"reward": "reward", "loss": "loss"}
-        if not log.is_paid
-        else {"reward": "reward", **{f"rewards/{part}/mean": part for part in _parts(log)}}
-    )
-    held = [(f"held-out {part}", log.held_out[name].values) for name, part in parts.items() if name in log.held_out]
-    columns = _columns(log)
-    place = sum(name in log.series for name in parts)
-    ordered = [*columns[:place], *held, *columns[place:]]
-    return tuple(metric for name, values in ordered if (metric := _metric(name, values)) is not None)
-
-
-def _columns(log: RunLog) -> list[tuple[str, "Column"]]:
-    """Return what is shown of training: its name here, and a value for each row."""
-    from llm_finetuning.diagnosis.signals import Signals
-
-    signals = Signals(log=log)
-    if not log.is_paid:
-        losses = ("loss", "mean_token_accuracy", *(f"rewards/{part}/mean" for part in log.components), "entropy")
-        shown = (*losses, "grad_norm", "learning_rate", "step_time")
-        return [(_CALLED.get(name, name), log.series[name].values) for name in shown if name in log.series]
-    parts = [("reward", "reward"), *((f"rewards/{part}/mean", part) for part in _parts(log))]
-    return [
-        *((name, log.series[metric].values) for metric, name in parts if metric in log.series),
-        ("groups with signal", 1 - signals.silent),
-        ("length", signals.column("completions/mean_length")),
-        ("cut at the cap", signals.cut),
-        *((name, signals.column(metric)) for metric, name in METRICS),
-    ]
-
-
-def _parts(log: RunLog) -> tuple[str, ...]:
-    return log.components if len(log.components) > 1 else ()
-
-
-def _metric(name: str, values: "Column") -> Metric | None:
-    import numpy as np
-
-    held = values[np.isfinite(values)]
-    if not len(held):
-        return None
-    return Metric(
-        name=name,
-        now=float(held[-1]),
-        first=_mean(held[:RECENT]),
-        recent=_mean(held[-RECENT:]),
-        course=tuple(_mean(part) for part in np.array_split(held, min(COURSE, len(held)))),
-    )
-
-
-def _mean(values: "Column") -> float:
-    import numpy as np
-
-    return float(np.sum(values / len(values)))  # a sum of the largest numbers has no end
-
-
 def _step_time(log: RunLog, profiled: Mapping[str, float]) -> StepTime:
     """Return the split of a step, from the means of calls: a generation may serve several optimizer steps."""
-    whole = next((metric.recent for metric in _metrics_of(log, "step_time")), None)
+    whole = live_metrics.recent(log, "step_time")
     if not log.is_paid:
         return StepTime(whole=whole, rollout=None, reward=None, training=None, missing=())
     rollout = _sum(profiled, _ROLLOUT)
@@ -361,11 +290,6 @@ def _step_time(log: RunLog, profiled: Mapping[str, float]) -> StepTime:
     if rollout is None or reward is None:
         missing[-1] += " (TRL hands them to wandb, MLflow and Trackio alone)"
     return StepTime(whole=whole, rollout=rollout, reward=reward, training=training, missing=tuple(missing))
-
-
-def _metrics_of(log: RunLog, name: str) -> list[Metric]:
-    found = _metric(name, log.series[name].values) if name in log.series else None
-    return [found] if found is not None else []
 
 
 def _sum(profiled: Mapping[str, float], names: Sequence[str]) -> float | None:

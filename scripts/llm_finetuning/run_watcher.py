@@ -77,8 +77,9 @@ class RunWatcher:
     def _read(self) -> "tuple[RunLog, View]":
         from llm_finetuning import diagnosis
         from llm_finetuning.diagnosis import reading
+        from llm_finetuning.diagnosis.reading import folders
 
-        log = reading.read(self.path)
+        log = reading.read(self.path, untrained=True)
         completions, notes = self._kept(log)
         profiled = {}
         if log.form in _FORMS_WITH_TIMES and self.path.is_file():
@@ -86,7 +87,9 @@ class RunWatcher:
         paid = log.is_paid
         found = diagnosis.diagnose(log, goal=self._goal, moe=self._moe, completions=completions) if paid else None
         notes = [*log.notes, *notes]
-        return log, view(log, found, self._reached(log), completions=completions, profiled=profiled, notes=notes)
+        draws = folders.held_out_draws(about) if (about := folders.run_about(self.path)) is not None else None
+        reached = self._reached(log)
+        return log, view(log, found, reached, completions=completions, profiled=profiled, draws=draws, notes=notes)
 
     def _kept(self, log: "RunLog") -> tuple[list["Completion"], list[str]]:
         """Return the completions that were kept, read anew where a table was added; and why there are none."""
@@ -116,7 +119,7 @@ class RunWatcher:
             return None
 
     def _reached(self, log: "RunLog") -> Reached:
-        step = float(log.steps[-1]) if len(log.steps) else 0.0
+        step = _last(log)
         if self._training is not None:
             return self._of_run(self._training, step)
         last = log.options.get("max_steps")
@@ -133,8 +136,8 @@ class RunWatcher:
         progress = training.progress()
         last_step = float(progress.max_steps) if progress is not None else None
         if training.is_running():
-            left = progress.seconds_left if progress is not None else None
-            return Reached(state="running", step=step, last_step=last_step, seconds_left=left)
+            left, doing = (progress.seconds_left, progress.doing) if progress is not None else (None, "")
+            return Reached(state="running", step=step, last_step=last_step, seconds_left=left, doing=doing)
         ended = training.outcome()
         reason = f"{ended['state']}, {ended['reason']}" if ended else "no process trains there"
         return Reached(state="ended", step=step, last_step=last_step, reason=reason)
@@ -178,6 +181,12 @@ class RunWatcher:
         if self._training is not None:
             return self._training.is_running()
         return not _is_quiet(self._silent_s(), None) and any(self._files())
+
+
+def _last(log: "RunLog") -> float:
+    """Return the last step that is logged; before the first row of training that of an evaluation."""
+    steps = log.steps if len(log.steps) else log.held_out_steps
+    return float(steps[-1]) if len(steps) else 0.0
 
 
 def _tail(path: Path) -> bytes:

@@ -13,25 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_finetuning import artifact
+from llm_finetuning import artifact, run_progress
 from llm_finetuning.errors import EXIT_MACHINERY, MachineryFailure, Refusal
 from llm_finetuning.interpreter import training_environ
+from llm_finetuning.run_progress import Progress
 
 LOCK_FD = "FINETUNE_LOCK_FD"  # guards/supervisor.py hands it on to the trainer
-BEGINS = b'"metrics": {}}'  # ends the line that guards/progress.py writes when training begins
 POLL_S = 0.2
 FULL = 1 << 20  # bytes; a disk with less has no room for a line of a log
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What progress.jsonl says last."""
-
-    step: int
-    max_steps: int
-    at: float  # seconds since the epoch
-    seconds_left: float | None  # at the pace since training began; None before the second log
-    metrics: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +60,7 @@ class TrainingRun:
         """Return the outcome of a start that could leave none: killed with its supervisor, or on a full disk."""
         if self._started() is None:
             return None
-        reached = self._logged()
+        reached = run_progress.read(self.folder)
         full = shutil.disk_usage(self.folder).free < FULL
         words = "the disk is full; free some space" if full else "ended without a word, as when the machine goes down"
         step = reached.step if reached else -1
@@ -80,26 +69,13 @@ class TrainingRun:
 
     def progress(self) -> Progress | None:
         """Return how far the last start is; None when it has not begun to train."""
-        reached, started = self._logged(), self._started()
+        reached, started = run_progress.read(self.folder), self._started()
         return None if reached is None or (started is not None and reached.at < started["at"]) else reached
 
-    def _logged(self) -> Progress | None:
-        """Return the last line of progress.jsonl with the time that is left; None when there is none."""
-        try:
-            lines = (self.folder / "logs" / "progress.jsonl").read_bytes().split(b"\n")[:-1]
-        except OSError:
-            return None
-        if not lines:  # what follows the last newline is being written
-            return None
-        last = json.loads(lines[-1])
-        begun = json.loads(next((line for line in reversed(lines) if line.endswith(BEGINS)), lines[0]))
-        left = None
-        if last["step"] > begun["step"]:
-            pace = (last["at"] - begun["at"]) / (last["step"] - begun["step"])
-            left = pace * (last["max_steps"] - last["step"])
-        return Progress(
-            step=last["step"], max_steps=last["max_steps"], at=last["at"], seconds_left=left, metrics=last["metrics"]
-        )
+    def is_finished(self) -> bool:
+        """Tell whether all steps are done and the model is there: another start has nothing left to do."""
+        ended = self.outcome()
+        return ended is not None and ended["state"] == "finished" and (self.folder / "model").is_dir()
 
     def start(self, python: str, environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         """Start launch.sh below its supervisor, apart from this process's terminal; refuses a second start."""
@@ -114,7 +90,7 @@ class TrainingRun:
             (logs / "outcome.json").unlink(missing_ok=True)
             os.ftruncate(lock, 0)
             process = subprocess.Popen(
-                [python, str(self.folder / "guards" / "supervisor.py")],
+                [python, str(self.folder.absolute() / "guards" / "supervisor.py")],  # it is started in the folder
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import venv
 from collections.abc import Callable
@@ -307,3 +308,32 @@ def test_methods_without_a_gate(
     edit(folder / "held.jsonl", "1", "2")
     with pytest.raises(Refusal, match="held-out rows changed since it was made; run `finetune build"):
         lineage.current_build(brief.load(folder))
+
+
+def test_a_run_is_named_as_it_was_given(
+    opened: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In notes, in what was written, in refusals and in the commands of both: nowhere its absolute path."""
+    monkeypatch.chdir(opened.parent)
+
+    def said(code: int) -> str:
+        capsys.readouterr()
+        found, out, err = finetune("build", "run", "--no-check")
+        assert found == code, err
+        named = re.findall(r"finetune (?:gate|train|plan|score|sample|audit) (\S+?)[`\s]", out + err)
+        assert set(named) == {"run"}
+        return (out + err).replace(str(opened.parent / "model"), "MODEL")
+
+    texts = [said(0)]
+    (opened / "train" / "logs").mkdir()
+    (opened / "train" / "logs" / "train.log").write_text("a step")
+    edit(opened / "brief.yaml", "gradient_accumulation_steps: 2", "gradient_accumulation_steps: 4")
+    built_runs.open_gate(opened)
+    texts.append(said(0))
+    assert "with what its run left, is now run/train.1" in texts[-1]
+    edit(opened / "brief.yaml", "gradient_accumulation_steps: 4", "gradient_accumulation_steps: 2")
+    texts.append(said(2))
+    (opened / "gate.json").unlink()
+    texts.append(said(2))
+    assert texts[-1].startswith("finetune: run/gate.json: not there yet")
+    assert not [text for text in texts if str(opened.parent) in text]

@@ -97,7 +97,9 @@ def test_a_training_that_outlived_its_demo_is_waited_for(tmp_path: Path, capsys:
     road._wait_for(TrainingRun(tmp_path / "train"))
 
     assert time.monotonic() - begun >= 1.4
-    assert capsys.readouterr().err == "trains already: step 3 of 30, reward 0.25\n"
+    assert (
+        capsys.readouterr().err == "trains already: step 3 of 30, reward 0.25, taking step 4, the first of this start\n"
+    )
 
 
 def test_no_sum_stands_in_two_sets() -> None:

@@ -325,6 +325,7 @@ def write_promotion(run: Path) -> None:
         leaks=Leakage(),
         wanted=Wanted(),
         training=Training(),
+        commands=evaluations.COMMANDS,
         setting=Setting(),
     )
     found = promote(evidence)

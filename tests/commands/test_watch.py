@@ -100,7 +100,7 @@ def test_a_finished_run_is_shown_once(tmp_path: Path, finetune: Finetune) -> Non
     for name in ("reward ", "correct ", "polite ", "groups with signal", "length", "cut at the cap", "entropy", "KL"):
         assert re.search(rf"^{name} *[\d.e-]+ ", out, re.MULTILINE), name
     assert "not in the log: tokens clipped" in out
-    assert out.count("course, 0 low, 9 high") == 1
+    assert out.count("from the first step to now: 0 lowest, 9 highest") == 1
 
 
 def test_numbers_are_those_of_the_log(tmp_path: Path, finetune: Finetune) -> None:
@@ -184,7 +184,7 @@ def test_the_log_of_another_trainer_ends(more: str, reason: str, tmp_path: Path,
     code, out, _ = finetune("watch", path)
     assert code == 0
     assert f"ended: {reason}" in out.splitlines()[0]
-    assert out.count("course, 0 low") == 1
+    assert out.count("0 lowest, 9 highest") == 1
 
 
 def test_a_state_says_how_many_steps_there_will_be(tmp_path: Path, finetune: Finetune) -> None:
@@ -228,6 +228,143 @@ def test_what_is_missing_for_the_split_is_named(tmp_path: Path, finetune: Finetu
     assert "step_time" not in out
 
 
+# --- before the first step --------------------------------------------------------------------------------------------
+
+EVALUATED = {
+    "eval_loss": 0.5,
+    "eval_reward": 0.875,
+    "eval_rewards/correct/mean": 0.75,
+    "eval_rewards/polite/mean": 0.125,
+    "eval_runtime": 48.0,
+}
+
+
+def begun(folder: Path, *metrics: dict[str, Any], draws: int | None = 1, held_out: int = 30) -> Path:
+    """Write a run that measures its held-out rows first, of whose log nothing but these lines is there yet."""
+    run = logged_runs.write(
+        folder,
+        logged_runs.columns(),
+        eval_strategy="steps",
+        eval_steps=50,
+        eval_on_start=True,
+        num_generations=8,
+        num_generations_eval=draws,
+    )
+    config = json.loads((run / "train" / "config.yaml").read_text("utf-8"))
+    held = {"held_out": "data/held_out.jsonl"} if held_out else {"held_out": None}
+    (run / "train" / "config.yaml").write_text(json.dumps({**config, "data": held}), "utf-8")
+    if held_out:
+        (run / "train" / "data").mkdir()
+        (run / "train" / "data" / "held_out.jsonl").write_text('{"prompt": "p"}\n' * held_out, "utf-8")
+    lines = [{"step": 0, "max_steps": ROWS, "at": time.time() + at, "metrics": seen} for at, seen in enumerate(metrics)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (run / "train" / "logs" / "progress.jsonl").write_text(text, "utf-8")
+    return run
+
+
+@pytest.mark.parametrize("given", ["run directory", "built folder"])
+@pytest.mark.parametrize(
+    ("metrics", "head", "shown"),
+    [
+        ([{}], "measuring the held-out rows before the first step", []),
+        ([{}, EVALUATED], "taking the first step", [("reward of 30 draws", 0.875), ("correct", 0.75)]),
+    ],
+    ids=["measuring", "measured"],
+)
+def test_what_is_there_before_the_first_step_is_shown(
+    tmp_path: Path, finetune: Finetune, metrics: list[dict[str, Any]], head: str, shown: list[Any], given: str
+) -> None:
+    """For minutes the held-out rows are measured: that is said, with what came of it, and no step is made up."""
+    run = begun(tmp_path / "run", *metrics)
+    place = run if given == "run directory" else run / "train"
+    with training(run):
+        code, out, err = finetune("watch", place, "--once")
+        facts = json.loads(finetune("watch", place, "--json")[1])
+    assert (code, err) == (0, "")
+    assert out.startswith(f"step 0 of {ROWS}, no step has been taken yet, {head}   ")
+    assert {f"held-out mean {name}": value for name, value in shown}.items() <= {
+        metric["name"]: metric["now"] for metric in facts["metrics"]
+    }.items()
+    assert all(re.search(rf"^held-out mean {name} +{value:.3g} ", out, re.MULTILINE) for name, value in shown)
+    assert ("0 lowest, 9 highest" in out) == bool(shown)
+    assert "loss" not in out
+    assert "time:" not in out
+    assert (facts["has_steps"], facts["diagnosis"], facts["reached"]["step"]) == (False, None, 0.0)
+
+
+def test_evaluations_alone_are_no_log_for_a_diagnosis(tmp_path: Path, finetune: Finetune) -> None:
+    """What `watch` shows of them decides nothing: `diagnose` still asks to wait."""
+    run = begun(tmp_path / "run", {}, EVALUATED)
+    code, _, err = finetune("diagnose", run)
+    assert code == 2
+    assert "wait for the first step" in err
+
+
+def test_evaluations_of_another_trainer_are_shown_too(tmp_path: Path, finetune: Finetune) -> None:
+    """Of a log in any form, with as much as it says."""
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({"step": 0, **EVALUATED}) + "\n", "utf-8")
+    code, out, _ = finetune("watch", path, "--once")
+    assert code == 0
+    assert out.startswith("step 0, no step has been taken yet   ")
+    assert re.search(r"^held-out mean reward +0.875 ", out, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_is_followed_from_before_its_first_step(tmp_path: Path, finetune: Finetune) -> None:
+    """Each thing it does is a line, once; then come its steps."""
+    run = begun(tmp_path / "run", {})
+    finetune("watch", run, "--once")  # what it imports is there by now
+    path = run / "train" / "logs" / "progress.jsonl"
+    rest = logged_runs.lines(logged_runs.columns(), at=time.time())[1:]
+    evaluated = json.dumps({"step": 0, "max_steps": ROWS, "at": time.time(), "metrics": EVALUATED}) + "\n"
+
+    def write() -> None:
+        with training(run):
+            ready.set()
+            for lines in (evaluated[:20], evaluated[20:], rest[:1], rest[1:]):
+                time.sleep(0.4)
+                with path.open("a") as stream:
+                    stream.write("".join(lines))
+            time.sleep(0.4)
+
+    ready = threading.Event()
+    writer = threading.Thread(target=write)
+    writer.start()
+    ready.wait(10)
+    code, out, _ = finetune("watch", run)
+    writer.join()
+
+    assert code == 0
+    assert out.startswith(f"step 0 of {ROWS}, no step has been taken yet, measuring the held-out rows")
+    assert out.count("measuring the held-out rows before the first step") == 1
+    assert out.count("taking the first step") == 1
+    assert [int(step) for step in re.findall(r"^step (\d+);", out, re.MULTILINE)] == list(range(1, ROWS + 1))
+    assert f"step {ROWS} of {ROWS}, ended: finished" in out
+
+
+@pytest.mark.parametrize(
+    ("draws", "rows", "label", "words"),
+    [
+        (1, 30, "held-out mean reward of 30 draws", "30 draws were paid, one of each row: no success rate"),
+        (4, 30, "held-out mean reward of 120 draws", "120 draws were paid, 4 of each row: no success rate"),
+        (None, 5, "held-out mean reward of 40 draws", "40 draws were paid, 8 of each row: no success rate"),
+        (1, 0, "held-out mean reward", "a few draws were paid: no success rate"),
+    ],
+    ids=["one a row", "several", "as in training", "unknown"],
+)
+def test_the_reward_of_an_evaluation_is_not_taken_for_the_success_rate(
+    tmp_path: Path, finetune: Finetune, draws: int | None, rows: int, label: str, words: str
+) -> None:
+    """Its label says that it is a mean, and of how many draws where that is known; a note says who measures success."""
+    run = begun(tmp_path / "run", {}, EVALUATED, draws=draws, held_out=rows)
+    path = run / "train" / "logs" / "progress.jsonl"
+    path.write_text(path.read_text("utf-8") + "".join(logged_runs.lines(logged_runs.columns())[1:]), "utf-8")
+    out = finetune("watch", run, "--once")[1]
+    assert re.search(rf"^{label} +0.875 ", out, re.MULTILINE)
+    assert f"note: held-out mean reward: the mean of what {words}, which `finetune evaluate` measures" in out
+
+
 # --- while it is written --------------------------------------------------------------------------------------------
 
 
@@ -253,7 +390,7 @@ def test_a_log_that_is_being_written_is_followed(tmp_path: Path, finetune: Finet
 
     assert (code, err) == (0, "")
     assert out.isascii()
-    assert out.count("course, 0 low, 9 high") == 2
+    assert out.count("from the first step to now: 0 lowest, 9 highest") == 2
     steps = [int(step) for step in re.findall(r"^step (\d+);", out, re.MULTILINE)]
     begun = int(re.findall(r"^step (\d+),", out)[0])
     assert steps == list(range(begun + 1, ROWS + 1))
@@ -403,7 +540,7 @@ def test_a_finished_run_leaves_its_state_on_the_terminal(tmp_path: Path) -> None
     folder = logged_runs.write(tmp_path / "run", logged_runs.columns(**HACKED))
     terminal = Terminal("watch", folder)
     terminal.until("\x1b[?1049l")
-    terminal.until("course, 0 low")
+    terminal.until("0 lowest, 9 highest")
     assert terminal.end() == 0
 
 

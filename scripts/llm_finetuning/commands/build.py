@@ -45,6 +45,14 @@ def command(run_dir: Path, python: str | None, check: bool | None, as_json: bool
 
 def run(run_dir: Path, *, python: str | None = None, check: bool | None = None, demo: bool = False) -> dict[str, Any]:
     """Build the run and return its facts; `demo` lets the demo's own gate count."""
+    from llm_finetuning import as_given
+
+    with as_given.refusals(run_dir):
+        facts = _run(run_dir, python=python, check=check, demo=demo)
+    return {**facts, "notes": [as_given.said(note, run_dir) for note in facts["notes"]]}
+
+
+def _run(run_dir: Path, *, python: str | None, check: bool | None, demo: bool) -> dict[str, Any]:
     from llm_finetuning import artifact, brief, lineage, recipes
     from llm_finetuning.building import launch_files, placement
     from llm_finetuning.commands import plan
@@ -52,7 +60,7 @@ def run(run_dir: Path, *, python: str | None = None, check: bool | None = None, 
     from llm_finetuning.training_run import TrainingRun
 
     loaded = brief.load(run_dir)
-    train = loaded.run_dir / "train"
+    train = run_dir / "train"
     if TrainingRun(train).is_running():
         stop = artifact.shell_line("train", run_dir, "--stop")
         raise Refusal(f"{train}: it trains at this moment; let it end, or stop it with `{stop}`")
@@ -241,8 +249,11 @@ def _facts(run_dir: Path, config: "RunConfig", rows: int, notes: list[str]) -> d
 
     from llm_finetuning import artifact
     from llm_finetuning.building.steps import steps_of
+    from llm_finetuning.commands import status
     from llm_finetuning.recipes import shapes
+    from llm_finetuning.training_run import TrainingRun
 
+    done = TrainingRun(run_dir / "train").is_finished()  # the same build again, which keeps what its run left
     length = steps_of(config, rows)
     return {
         "wrote": str(run_dir / "train"),
@@ -253,7 +264,7 @@ def _facts(run_dir: Path, config: "RunConfig", rows: int, notes: list[str]) -> d
         "steps": length.total,
         "rows_a_step": length.rows_a_step,
         "notes": notes,
-        "next": artifact.shell_line("train", run_dir),
+        "next": status.next_command(run_dir) if done else artifact.shell_line("train", run_dir),
     }
 
 

@@ -21,6 +21,9 @@ STOP_WAIT_S = 600.0  # a step and a checkpoint of a large model take minutes
 POLL_S = 0.2
 TELL_EVERY_S = 30.0  # while a run that was asked to stop goes on
 
+LOGGED = (("reward", "reward"), ("eval_reward", "held-out mean reward"), ("loss", "loss"))
+"""Metrics of a log that are told, with their names for a person."""
+
 NEEDS = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 
 
@@ -34,8 +37,8 @@ def command(run_dir: Path, python: str | None, foreground: bool, stop: bool, as_
     """Start RUN_DIR/train in the background; `finetune status` shows how far it is.
 
     The gate, the frozen files and the training interpreter are checked first. A run that was stopped or killed goes on
-    from its last checkpoint when it is started again. Exit code 0 started or finished, 1 refused by the gate or stopped
-    by a guard, 2 bad input, 4 the machinery failed.
+    from its last checkpoint when it is started again; one that has finished is left alone. Exit code 0 started or
+    finished, 1 refused by the gate or stopped by a guard, 2 bad input, 4 the machinery failed.
     """
     if stop:
         facts = end(run_dir)
@@ -47,21 +50,20 @@ def command(run_dir: Path, python: str | None, foreground: bool, stop: bool, as_
 
 
 def run(run_dir: Path, *, python: str | None = None, foreground: bool = False, demo: bool = False) -> dict[str, Any]:
-    """Start the run and return its facts: after some seconds, or at its end with `foreground`."""
-    from llm_finetuning import artifact, brief, environment, lineage
-    from llm_finetuning.commands import status
+    """Start the run and return its facts: after some seconds, or at its end with `foreground`.
+
+    A run that has finished is left alone: `started` is false then, and the facts are those of its end.
+    """
+    from llm_finetuning import as_given, environment
     from llm_finetuning.training_run import TrainingRun
 
-    loaded = brief.load(run_dir)
-    try:
-        build = lineage.current_build(loaded, demo=demo)
-    except artifact.Stale as stale:
-        raise status.from_the_first(run_dir, stale) from None
-    training = TrainingRun(loaded.run_dir / "train")
-    uses_vllm = build.shape.get("engine") in ("colocate", "server")
-    needs = (*NEEDS, "vllm") if uses_vllm else NEEDS
-    interpreter = environment.training_python(python or loaded.brief.environment, needs)
-    process = training.start(interpreter, {})
+    with as_given.refusals(run_dir):
+        named, uses_vllm = _checked(run_dir, demo=demo)
+        training = TrainingRun(run_dir / "train")
+        if training.is_finished():
+            return {**_facts(run_dir, training), "started": False}
+        needs = (*NEEDS, "vllm") if uses_vllm else NEEDS
+        process = training.start(environment.training_python(python or named, needs), {})
     try:
         _watch(training, process, None if foreground else EARLY_S)
     except KeyboardInterrupt:
@@ -69,7 +71,20 @@ def run(run_dir: Path, *, python: str | None = None, foreground: bool = False, d
             raise
         console.note("stopping after this step; once more to leave it to itself")
         training.stop(STOP_WAIT_S)
-    return _facts(run_dir, training)
+    return {**_facts(run_dir, training), "started": True}
+
+
+def _checked(run_dir: Path, *, demo: bool) -> tuple[str | None, bool]:
+    """Return the interpreter that the brief names, and whether vLLM generates; refuses a build that does not count."""
+    from llm_finetuning import artifact, brief, lineage
+    from llm_finetuning.commands import status
+
+    loaded = brief.load(run_dir)
+    try:
+        build = lineage.current_build(loaded, demo=demo)
+    except artifact.Stale as stale:
+        raise status.from_the_first(run_dir, stale) from None
+    return loaded.brief.environment, build.shape.get("engine") in ("colocate", "server")
 
 
 def end(run_dir: Path) -> dict[str, Any]:
@@ -98,11 +113,15 @@ def _stopping(training: "TrainingRun") -> str:
     limit = f"waiting for its end, {console.duration(STOP_WAIT_S)} at most; Ctrl-C ends the waiting alone"
     if progress is None:
         return f"stopping the run: it has not begun to train, so that there is nothing new to save\n{limit}"
-    left = progress.max_steps - progress.step
-    pace = progress.seconds_left / left if progress.seconds_left is not None and left > 0 else None
-    words = "" if pace is None else f", about {console.duration(max(1.0, pace))} a step"
+    pace = "" if progress.pace is None else f", about {console.duration(max(1.0, progress.pace))} a step"
+    cost = "" if progress.evaluation_s is None else f", about {console.duration(progress.evaluation_s)}"
+    first = "finishes the step at hand"
+    if progress.measuring:
+        first = f"measures the held-out rows to their end{cost}, takes one step more"
+    if progress.measures_next:
+        first += f", measures the held-out rows{'' if progress.measuring else cost}"
     return (
-        f"stopping the run at step {progress.step} of {progress.max_steps}{words}: it finishes the step at hand, saves "
+        f"stopping the run at step {progress.step} of {progress.max_steps}{pace}: it {first}, saves "
         f"a checkpoint, which takes minutes with a large model, and ends\n{limit}, a second `--stop` kills the run"
     )
 
@@ -134,29 +153,34 @@ def _watch(training: "TrainingRun", process: "subprocess.Popen[bytes]", seconds:
 
 
 def _teller() -> "Callable[[TrainingRun], None]":
-    told = -1
+    told, told_first = -1, ""
 
     def tell(training: "TrainingRun") -> None:
-        nonlocal told
+        nonlocal told, told_first
         progress = training.progress()
-        if progress is not None and progress.step > told and "loss" in progress.metrics:
+        if progress is None:
+            return
+        line = progress_line(training)
+        if progress.step == progress.begun:  # it may be minutes before the first step
+            if line != told_first:
+                console.note(line)
+            told_first = line
+        elif progress.step > told and "loss" in progress.metrics:
             told = progress.step
-            console.note(progress_line(training))
+            console.note(line)
 
     return tell
 
 
 def progress_line(training: "TrainingRun") -> str:
-    """Return where a run stands in one line: step, reward or loss, time left."""
+    """Return where a run stands in one line: step, reward or loss, what it does beside steps, time left."""
     progress = training.progress()
     if progress is None:
         return "starting"
-    shown = [(name, progress.metrics.get(name)) for name in ("reward", "eval_reward", "loss")]
+    shown = [(name, progress.metrics.get(key)) for key, name in LOGGED]
     words = [f"step {progress.step} of {progress.max_steps}"]
     words += [f"{name} {value:.3g}" for name, value in shown if isinstance(value, int | float)]
-    if progress.seconds_left is not None:
-        words.append(f"about {console.duration(progress.seconds_left)} left")
-    return ", ".join(words)
+    return ", ".join(filter(None, [*words, progress.doing, progress.time_left]))
 
 
 def _facts(run_dir: Path, training: "TrainingRun") -> dict[str, Any]:
@@ -195,6 +219,9 @@ def after(run_dir: Path, ended: dict[str, Any]) -> str:
 def _lines(facts: dict[str, Any]) -> list[str]:
     if facts["state"] == "running":
         return [f"train: running in the background; {facts['progress']}", f"log: {facts['log']}", _next(facts)]
+    if not facts.get("started", True):
+        words = f"train: finished before: {reason_of(facts)}; there is nothing left to do, and nothing was started"
+        return [words, f"log: {facts['log']}", _next(facts)]
     return [f"train: {facts['state']}: {reason_of(facts)}", f"log: {facts['log']}", _next(facts)]
 
 

@@ -39,6 +39,7 @@ def command(path: Path, once: bool, serve: bool, port: int, as_json: bool, **kno
     Shows the reward and its components, groups with a signal, length and cuts, entropy, KL, ratios, the time of a step
     and what is left, the newest completions, and alarms by the same rules as `diagnose`. It reads, and changes nothing.
     Where no reward is logged, as by SFT, it shows the loss, the gradient norm and the learning rate, without alarms.
+    Before the first step it shows what the held-out rows were measured at, and says that no step has been taken.
     A finished run is shown once, in its final state. Where there is no terminal, or a dumb one, it prints one block and
     then a line a step. --json prints the state as it is now. Ctrl-C ends it, and the run goes on.
     """
@@ -108,10 +109,10 @@ def _lines() -> Iterator[Show]:
     from llm_finetuning import live_view
 
     reached: float | None = None
-    verdict = ""
+    verdict = head = ""
 
     def show(watcher: "RunWatcher") -> None:
-        nonlocal reached, verdict
+        nonlocal reached, verdict, head
         assert watcher.found is not None
         log, found = watcher.found
         if reached is None:
@@ -124,7 +125,9 @@ def _lines() -> Iterator[Show]:
             _say([line for _, line in rows])
             if _verdict(found) != verdict:
                 _say([f"{kind}: {words}" for kind, words in live_view.alarms(found)])
-        reached, verdict = found.reached.step, _verdict(found)
+            if not found.has_steps and found.reached.state != "ended" and live_view.head(found) != head:
+                _say([live_view.head(found)])  # what it does, while there is no step to show
+        reached, verdict, head = found.reached.step, _verdict(found), live_view.head(found)
 
     yield show
 

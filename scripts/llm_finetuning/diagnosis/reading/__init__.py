@@ -36,18 +36,19 @@ FORMS: Mapping[str, tuple[str, str, str]] = {
 """Form of a file -> where its reader is and what it takes; the first that knows a file reads it."""
 
 
-def read(path: Path, *, options: Mapping[str, Any] | None = None) -> RunLog:
+def read(path: Path, *, options: Mapping[str, Any] | None = None, untrained: bool = False) -> RunLog:
     """Return the training log of our run, of a trainer's output folder, or in a file.
 
     `options` are training arguments in TRL's spelling, for what is not said beside the log. Raises Refusal with one
-    line for what is not there, cannot be read, or holds no row of training.
+    line for what is not there, cannot be read, or holds no row of training; with `untrained` a run that has begun, and
+    evaluations from before its first step, are a log without steps.
     """
     import dataclasses
 
     from llm_finetuning.diagnosis.reading import folders
 
     try:
-        log, run = _found(path, options or {}), folders.run_about(path)
+        log, run = _found(path, options or {}, untrained=untrained), folders.run_about(path)
         if run is None:
             return log
         return dataclasses.replace(log, weights=folders.weights_of(run), ended=folders.has_ended(run))
@@ -55,21 +56,22 @@ def read(path: Path, *, options: Mapping[str, Any] | None = None) -> RunLog:
         raise Refusal(f"{fault.filename or path}: cannot be read ({fault.strerror}); name another") from None
 
 
-def _found(path: Path, given: Mapping[str, Any]) -> RunLog:
+def _found(path: Path, given: Mapping[str, Any], *, untrained: bool) -> RunLog:
     from llm_finetuning.diagnosis.reading import folders
     from llm_finetuning.diagnosis.reading.assembly import assemble
 
     if path.name == folders.PROGRESS and folders.run_folder(path.parent.parent):
         path = path.parent.parent
     run = folders.run_folder(path) if path.is_dir() else None
-    if run is not None and (found := folders.of_run(run)):
-        return assemble(*found, given)
+    if run is not None and (found := folders.of_run(run, untrained=untrained)):
+        return assemble(*found, given, untrained=untrained)
     notes: list[str] = []
     about = folders.run_about(path)
     config = {} if about is None else folders.config_of(about, notes)[0]
     if not path.is_dir():
-        return _file(path, given, config, notes)
-    return _output(path if run is None else run / "checkpoints", given, config, notes, none=_nothing(path, run))
+        return _file(path, given, config, notes, untrained=untrained)
+    place, none = (path if run is None else run / "checkpoints"), _nothing(path, run)
+    return _output(place, given, config, notes, none=none, untrained=untrained)
 
 
 def completions(folder: Path, *, python: str, log: RunLog | None = None) -> list[Completion]:
@@ -84,7 +86,12 @@ def completions(folder: Path, *, python: str, log: RunLog | None = None) -> list
 
 
 def _file(
-    path: Path, given: Mapping[str, Any], config: Mapping[str, Any] = MappingProxyType({}), notes: Iterable[str] = ()
+    path: Path,
+    given: Mapping[str, Any],
+    config: Mapping[str, Any] = MappingProxyType({}),
+    notes: Iterable[str] = (),
+    *,
+    untrained: bool = False,
 ) -> RunLog:
     """Return the log in a file; what `config` says counts before what stands beside the log."""
     import dataclasses
@@ -94,7 +101,8 @@ def _file(
 
     table = table_of(path)
     beside = {**folders.arguments_beside(path), **table.options, **config}
-    return assemble(dataclasses.replace(table, notes=(*notes, *table.notes), options=beside), path, given)
+    table = dataclasses.replace(table, notes=(*notes, *table.notes), options=beside)
+    return assemble(table, path, given, untrained=untrained)
 
 
 def table_of(path: Path) -> "Table":
@@ -116,7 +124,13 @@ def table_of(path: Path) -> "Table":
 
 
 def _output(
-    folder: Path, given: Mapping[str, Any], config: Mapping[str, Any], notes: Iterable[str], *, none: Refusal
+    folder: Path,
+    given: Mapping[str, Any],
+    config: Mapping[str, Any],
+    notes: Iterable[str],
+    *,
+    none: Refusal,
+    untrained: bool,
 ) -> RunLog:
     """Return the log of a trainer's output folder: the newest state that can be read, or what else it wrote."""
     import dataclasses
@@ -129,7 +143,7 @@ def _output(
     refused: list[str] = []
     for path in folders.candidates(folder):
         try:
-            return _file(path, given, config, [*notes, *refused])
+            return _file(path, given, config, [*notes, *refused], untrained=untrained)
         except Refusal as refusal:
             refused += refusal.lines
     tables: list[Table] = []
@@ -140,7 +154,8 @@ def _output(
             refused += refusal.lines
     if tables:
         table = folders.joined(tables)
-        return assemble(dataclasses.replace(table, notes=(*notes, *refused, *table.notes)), folder, given)
+        table = dataclasses.replace(table, notes=(*notes, *refused, *table.notes))
+        return assemble(table, folder, given, untrained=untrained)
     raise Refusal(*refused) if refused else none
 
 

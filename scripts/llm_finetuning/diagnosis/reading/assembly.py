@@ -37,15 +37,19 @@ class _Kind:
     values: list[tuple[Any, ...]] = field(default_factory=list)
 
 
-def assemble(table: Table, path: Path, options: Mapping[str, Any]) -> RunLog:
-    """Return the log of a table; refuses one in which no row has a metric of a trainer."""
+def assemble(table: Table, path: Path, options: Mapping[str, Any], *, untrained: bool = False) -> RunLog:
+    """Return the log of a table; refuses one in which no row has a metric of a trainer.
+
+    It refuses one without a row of training, unless that may be `untrained`.
+    """
     kinds, rows = _by_kind(table)
-    _check(kinds, table, path)
+    if table.rows or not untrained:
+        _check(kinds, table, path)
     notes = list(table.notes)
     kept, has_steps = in_order(rows, table.begins, notes)
     steps, series = _side(kinds, [row for row in kept if rows.trains[row]], rows, notes)
     held_out_steps, held_out = _side(kinds, [row for row in kept if rows.evaluates[row]], rows, notes, held_out=True)
-    if not series:
+    if not series and not untrained:
         raise Refusal(
             f"{path}: holds evaluations and no row of training yet: wait for the first step, or give the log that the "
             "trainer wrote"

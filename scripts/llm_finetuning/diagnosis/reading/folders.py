@@ -45,6 +45,21 @@ def run_about(path: Path) -> Path | None:
     return next((place for place in about if (place / "guards").is_dir() and (place / CONFIG).is_file()), None)
 
 
+def held_out_draws(folder: Path) -> tuple[int, int] | None:
+    """Return how many completions an evaluation of a run of ours draws, and how many of each held-out row.
+
+    None where that is not known. TRL draws `num_generations_eval`, or as many as it trains with where that is null.
+    """
+    config = _config(folder / CONFIG, [])
+    try:
+        options = config["trainer"]
+        each = int(options.get("num_generations_eval") or options["num_generations"])
+        lines = bytes_of(folder / config["data"]["held_out"]).split(b"\n")
+    except (KeyError, TypeError, ValueError, AttributeError, Refusal):
+        return None
+    return each * sum(bool(line.strip()) for line in lines), each
+
+
 def has_ended(folder: Path) -> bool:
     """Tell whether a run of ours says that all its steps are done."""
     path = folder / "logs" / "outcome.json"
@@ -59,10 +74,11 @@ def weights_of(folder: Path) -> dict[str, float]:
     return {str(reward["name"]): float(reward["weight"]) for reward in named}
 
 
-def of_run(folder: Path) -> tuple[Table, Path] | None:
+def of_run(folder: Path, *, untrained: bool = False) -> tuple[Table, Path] | None:
     """Return the log of one of our runs, also while it is being written; None where nothing is logged yet.
 
-    guards/progress.py writes it: a line when training begins, with the step from which it goes on, and one a log.
+    guards/progress.py writes it: a line when training begins, with the step from which it goes on, and one a log. With
+    `untrained` the first such line alone is a log without rows.
     """
     path = folder / "logs" / PROGRESS
     if not path.is_file():
@@ -79,7 +95,7 @@ def of_run(folder: Path) -> tuple[Table, Path] | None:
             rows.append({**row["metrics"], "step": row.get("step")})
         elif isinstance(step := row.get("step"), int | float):
             begins[len(rows)] = min(step, begins.get(len(rows), step))
-    if not rows:
+    if not rows and not (untrained and begins):
         return None
     options, era = config_of(folder, notes)
     return Table(form="run", rows=rows, options=options, begins=begins, notes=tuple(notes), era=era), path

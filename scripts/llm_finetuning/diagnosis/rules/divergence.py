@@ -67,7 +67,9 @@ def nan(s: Signals) -> Ruling:
                     refute="the reward function logged a number for that step elsewhere",
                 )
             )
-    clear = f"reward, loss and gradient are numbers in all but {int(np.sum(reward | grads))} of {s.rows} rows"
+    strange = int(np.sum(reward | grads))
+    but = f"all but {strange} of {s.rows}" if strange else f"all {s.rows}"
+    clear = f"reward, loss and gradient are numbers in {but} rows"
     return Ruling(found=tuple(found[:1]), clear=clear)
 
 

@@ -30,6 +30,7 @@ def main(run: ending.Run) -> None:
         disk,
         end_tokens,
         interruption,
+        last_step,
         options,
         progress,
         resume,
@@ -65,6 +66,7 @@ def main(run: ending.Run) -> None:
     completions.keep(trainer, HERE)
     trainer.add_callback(resume.SameOrder(trainer))
     trainer.add_callback(progress.Progress(HERE))
+    trainer.add_callback(last_step.LastStep())
     trainer.add_callback(interruption.Interruption(HERE))
     trainer.add_callback(stops.Stops(settings, trainer, watch))
     trainer.add_callback(disk.Room(HERE))

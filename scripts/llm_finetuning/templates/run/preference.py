@@ -32,7 +32,7 @@ def main(run: ending.Run) -> None:
     # First of all, before anything else is imported: the files here are those that were built, byte for byte.
     gate_check.check(HERE)
 
-    from guards import data, disk, interruption, offline_rows, options, progress
+    from guards import data, disk, interruption, last_step, offline_rows, options, progress
 
     # Every option is written out in config.yaml; one that this TRL does not have ends the run here.
     settings = options.load(HERE)
@@ -52,6 +52,7 @@ def main(run: ending.Run) -> None:
     options.check_effective(settings, trainer)
 
     trainer.add_callback(progress.Progress(HERE))
+    trainer.add_callback(last_step.LastStep())
     trainer.add_callback(interruption.Interruption(HERE))
     trainer.add_callback(disk.Room(HERE))
 

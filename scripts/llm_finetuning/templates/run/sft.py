@@ -24,7 +24,7 @@ def main(run: ending.Run) -> None:
 
     from trl import SFTTrainer
 
-    from guards import data, disk, interruption, offline_rows, options, progress
+    from guards import data, disk, interruption, last_step, offline_rows, options, progress
 
     # Every option is written out in config.yaml; one that this TRL does not have ends the run here.
     settings = options.load(HERE)
@@ -43,6 +43,7 @@ def main(run: ending.Run) -> None:
     offline_rows.say_what_is_cut(trainer, args.max_length)
 
     trainer.add_callback(progress.Progress(HERE))
+    trainer.add_callback(last_step.LastStep())
     trainer.add_callback(interruption.Interruption(HERE))
     trainer.add_callback(disk.Room(HERE))
 

@@ -54,17 +54,26 @@ class Run:
     def train(self, not_one_step: str) -> None:
         """Train on from the last whole checkpoint and save the model; ends the run where not one step was done.
 
-        A run that a guard has stopped is not saved: its last checkpoint is from before the fault.
+        From a checkpoint of the last step the model is saved as it is. A run that a guard has stopped is not saved: its
+        last checkpoint is from before the fault.
         """
-        from guards import data
+        from guards import data, last_step
 
         checkpoint = data.last_checkpoint(Path(self.trainer.args.output_dir))
-        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        try:
+            self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except last_step.AllTaken:
+            last_step.finish(self.trainer)
         if self.global_step == 0:
             raise refuse(not_one_step)
-        if outcome.read(self.here) is None:
+        stopped = outcome.read(self.here) is not None
+        # Of several processes the first one through writes that the run has finished: not before all have looked
+        # whether it was stopped, and not before the model is there.
+        self.trainer.accelerator.wait_for_everyone()
+        if not stopped:
             self.trainer.save_model(str(self.here / "model"))
             self.trainer.save_state()
+        self.trainer.accelerator.wait_for_everyone()
 
     def end(self, state: str, reason: str, exit_code: int) -> None:
         """Write how the run ended, unless an earlier cause stands there already."""
