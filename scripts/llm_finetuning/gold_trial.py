@@ -5,11 +5,11 @@ gold, a schema or the tests of a row cannot be read. The second writes golds in 
 and tells whether they are paid more than wrong answers. Judges are not asked: each answer costs a call of a server.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from llm_finetuning.brief import LoadedBrief, RewardBrief
+from llm_finetuning.findings.abstentions import DATA_REASONS
 from llm_finetuning.probes import prompts, reference
 from llm_finetuning.probes.case import Prompt
 from llm_finetuning.probes.forms import THOUGHT
@@ -24,9 +24,6 @@ PROGRAM_ROWS = 48  # the same where each is a program that the sandbox runs
 CALL_ROWS = 512  # rows of one call of the first pass
 SLICE_ROWS = 240  # rows of one search for the form that is paid
 OPEN_ROWS = 6  # rows on which completions with and without an opening tag are compared
-
-DATA_REASONS = re.compile(r"\w+_unreadable|schema_\w+")
-"""Reasons of an abstention that are the row's fault, not the machine's."""
 
 _COSTLY = "rubric_judge"
 _RUNS_PROGRAMS = "unit_tests"
@@ -219,11 +216,13 @@ def _paid(
         notes.append("no reward compares an answer with a gold, so golds were not tried as answers")
         return reading
     reach = sum(abs(part.weight) * (part.high - part.low) for part in trial.components)
-    works = [
-        found.work
+    found = [
+        one
         for begin in range(0, len(known), SLICE_ROWS)
-        for found in reference.find(trial, known[begin : begin + SLICE_ROWS], reach)
+        for one in reference.find(trial, known[begin : begin + SLICE_ROWS], reach)
     ]
+    works = [one.work for one in found]
+    silent = {one.work.row: silence.about for one in found for silence, _ in reversed(one.silences)}
     tried = [work for work in works if work.problem != "unknown"]
     if len(tried) < len(works):
         notes.append(f"{len(works) - len(tried)} golds have no form that a right answer could be written in")
@@ -234,7 +233,12 @@ def _paid(
         reading,
         tried=len(tried),
         unscored=[row for row in unscored if row not in died],
-        unpaid=[work.row for work in tried if work.problem in ("unpaid", "format_only")],
+        unpaid=[
+            work.row
+            for work in tried
+            if work.problem in ("unpaid", "format_only") and not (work.failure is None and work.row in silent)
+        ],
+        silent=silent,
         raised=raised,
         forms_known=all(wanted.file is None for wanted in loaded.brief.rewards),
     )

@@ -8,6 +8,7 @@ from llm_finetuning import artifact, dataset, trl_options
 from llm_finetuning.brief import FILE_NAME, LoadedBrief
 from llm_finetuning.errors import Refusal
 from llm_finetuning.findings.readings import standing_labels
+from llm_finetuning.findings.success import for_run
 from llm_finetuning.recipes import variants
 from llm_finetuning.rewards import composition
 from llm_finetuning.types import AuditReport, Build, GateReport, Label, ProbeReport, Sample, Score
@@ -26,6 +27,7 @@ def dataset_digest(loaded: LoadedBrief) -> dict[str, str]:
     name = loaded.brief.dataset.path
     if not dataset.is_file(loaded):
         return {name: artifact.digest_value(name)}
+    dataset.check_there(loaded)
     return {name: artifact.digest_file(loaded.resolve(name))}
 
 
@@ -223,7 +225,9 @@ def gate_that_opens(found: artifact.Artifact[GateReport], *, readers: str, again
     if artifact.digest_value(found.header.parents) != report.fingerprint:
         raise Refusal(f"{found.path}: its fingerprint is not that of what it names; {again}")
     if report.verdict != "open" and not is_overridden(report):
-        raise Refusal(f"{found.path}: the gate is not open ({report.verdict}): {report.next_action}")
+        folder = found.path.parent.parent if found.path.parent.name == "train" else found.path.parent
+        action = for_run(report.next_action, str(folder))
+        raise Refusal(f"{found.path}: the gate is not open ({report.verdict}): {action}")
     return report
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import runs
-from llm_finetuning import artifact, brief, lineage
+from llm_finetuning import artifact, brief, dataset, lineage
+from llm_finetuning.commands import audit
 from llm_finetuning.errors import Refusal
+from llm_finetuning.stages import audit as stage
 from llm_finetuning.types import AuditReport
 
 Finetune = Callable[..., tuple[int, str, str]]
@@ -122,6 +124,12 @@ def picky(completions, answer, **kwargs):
 def abstains(completions, answer, **kwargs):
     return [float(gold in text) if gold != "5" else None for gold, text in zip(answer, completions)]
 
+def one_or_none(completions, answer, **kwargs):
+    return [1.0 if f" {gold}." in text else None for gold, text in zip(answer, completions)]
+
+def of_text_alone(completions, answer, **kwargs):
+    return [float(text.strip() == gold) if isinstance(text, str) else None for gold, text in zip(answer, completions)]
+
 def talks(completions, answer, **kwargs):
     return [float(gold in text if gold != "5" else bool(text)) for gold, text in zip(answer, completions)]
 
@@ -163,6 +171,73 @@ def test_golds_are_tried_as_answers(
     weight, found, text = all_found[code]
     assert ("blocks", rows) == (weight, found)
     assert words.replace("LINE", str(MINE[: MINE.index("int(gold)")].count("\n") + 1)) in text
+
+
+HAND = "mend the reward, not the rows: {} of 10 cannot all be wrong; call it by hand on one right answer"
+
+
+@pytest.mark.parametrize(
+    ("function", "chat", "golds", "code", "rows", "action"),
+    [
+        (
+            "one_or_none", False, list("1234567890"), "reward-abstains", list(range(1, 11)),
+            "mend the reward: return 0.0 where the completion is at fault; None is for what is not the model's doing",
+        ),
+        (
+            "of_text_alone", True, list("1234567890"), "gold-unscored", list(range(1, 11)),
+            HAND.format(10) + "; this run's prompts are chat, so a completion comes as a list of messages: read "
+            + "`c[-1]['content']`",
+        ),
+        (
+            "abstains", False, list("1234567890"), "gold-unscored", [5],
+            "mend or remove these rows: the reward scores most golds, but not theirs",
+        ),
+        (
+            "abstains", False, ["1", *"5" * 9], "gold-unscored", list(range(2, 11)),
+            HAND.format(9),
+        ),
+        (
+            "picky", False, ["1", *"5" * 9], "gold-unpaid", list(range(2, 11)),
+            HAND.format(9),
+        ),
+    ],
+)  # fmt: skip
+def test_a_fault_of_the_reward_is_not_blamed_on_the_rows(
+    tmp_path: Path, finetune: Finetune, function: str, chat: bool, golds: list[str], code: str, rows: list[int],
+    action: str,
+) -> None:  # fmt: skip
+    """Where half of the golds and more fail it is the reward that has to be mended; of a few the rows are named."""
+    asked = [
+        {"answer": gold, **({"prompt": [{"role": "user", "content": f"What is {n}?"}]} if chat else {})}
+        for n, gold in enumerate(golds)
+    ]
+    folder = run_with(tmp_path / "run", asked, f"file: mine.py:{function}")
+    (folder / "mine.py").write_text(MINE, "utf-8")
+
+    _, out, _ = finetune("audit", folder, "--json")
+    told = [one for one in json.loads(out)["findings"] if one["weight"] == "blocks" or one["code"] == "gold-unpaid"]
+
+    assert [(code, rows, action)] == [
+        (one["code"], one["data_rows"], one["next_action"]) for one in told if one["weight"] != "fine"
+    ]
+
+
+def test_the_rows_that_differ_are_named_and_not_all_the_others(tmp_path: Path) -> None:
+    """One answer as an object among text makes `datasets` read all text as objects: that one row is to be mended."""
+    lines: list[dict[str, Any]] = [{"answer": json.dumps({"a": n})} for n in range(1, 10)]
+    lines[5]["answer"] = {"a": 6}
+    lines[7]["answer"] = None
+    reading = dataset.read(brief.load(run_with(tmp_path / "run", lines)), python=None)
+    odd = audit._odd(reading, ["answer", "prompt"])
+    changed = {"answer": ('"{...}" is read as {...}', [1, 2, 3, 4, 5, 7, 9])}
+    (found,) = stage._columns(stage.Columns(changed=changed, odd=odd, needed=["answer"]))
+
+    assert odd == {"answer": ("an object where the others hold text", [6])}
+    halves = dataset.read(brief.load(run_with(tmp_path / "even", [lines[0], lines[5]])), python=None)
+    assert audit._odd(halves, ["answer"]) == {}  # neither half is the odd one
+    assert (found.code, found.weight, found.data_rows) == ("column-changed", "blocks", [6])
+    assert "in 7 rows, because of 1 row with an object where the others hold text" in found.text
+    assert found.next_action == "write column `answer` of row 6 as the other rows have it"
 
 
 def test_a_column_that_the_reward_asks_for_and_that_is_not_there(tmp_path: Path, finetune: Finetune) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 import runs
 from llm_finetuning import artifact, brief, lineage
@@ -380,3 +381,95 @@ def test_a_disputed_sample_is_shown_with_its_question(run_dir: Path, finetune: F
     assert completion.startswith("completion: Think first. ")
     assert completion.endswith(" The answer is 1.")
     assert {len(prompt.removeprefix("prompt: ")), len(completion.removeprefix("completion: "))} <= {158, 159, 160}
+
+
+SILENT = """\
+from llm_finetuning.rewards.exact_answer import ExactAnswer
+
+inner = ExactAnswer(extract="last_number")
+
+
+def mine(completions, answer, **kwargs):
+    paid = inner(completions=completions, answer=answer)
+    return [None if text.startswith(SPOILT) else value for text, value in zip(completions, paid)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "silent", "weight"),
+    [(("3 is not",), 1, "warns"), (("3 is not", "7 is not"), 4, "blocks")],
+    ids=["one", "four"],
+)
+def test_what_the_reader_judged_and_the_reward_left_out_is_not_lost(
+    run_dir: Path, finetune: Finetune, spoilt: tuple[str, ...], silent: int, weight: str
+) -> None:
+    """A row of its own in the table, whose cells sum to what was read; a finding; and its texts, on the page too."""
+    path = run_dir / "brief.yaml"
+    library = "use: exact_answer\n    options: {extract: last_number}"
+    path.write_text(path.read_text("utf-8").replace(library, "file: mine.py:mine"), "utf-8")
+    (run_dir / "mine.py").write_text(SILENT.replace("SPOILT", repr(spoilt)), "utf-8")
+
+    def said(i: int, index: int) -> str:  # of the prompt whose answer is 3, only the first is spoilt
+        return "I say 4." if (i, index) == (1, 1) and silent == 1 else runs.completion(i, index)
+
+    samples = runs.write_samples(run_dir, text_of=said)
+    runs.examine(run_dir)
+    read_by_ada(run_dir, finetune, samples)
+    _, out, _ = finetune("gate", run_dir)
+    facts = json.loads(finetune("gate", run_dir, "--json")[1])
+    (finding,) = [found for found in facts["findings"] if found["code"] == "judged-unscored"]
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("  says")]
+
+    assert finding["weight"] == weight
+    assert row[:4] == ["says", "nothing", "0", str(silent)]
+    assert sum(facts["agreement"].values()) == 60
+    assert f": the reward abstains, though rejected (reward None, gold {spoilt[0][0]})" in out
+    page = (run_dir / "gate.html").read_text("utf-8")
+    assert f"The reward abstains: {finding['sample_ids'][0]}" in page
+    assert page.count('says nothing</th><td class="differ">0</td>') == 1
+    if weight == "blocks":
+        assert facts["next_action"].startswith("mend the reward: return 0.0 where the completion is at fault")
+
+
+def test_what_is_fine_is_one_line_and_whole_elsewhere(opened: Path, finetune: Finetune) -> None:
+    """Nobody reads fifteen lines that ask for nothing before the table; page and JSON hold each of them."""
+    _, out, _ = finetune("gate", opened)
+    facts = json.loads(finetune("gate", opened, "--json")[1])
+    fine = [found for found in facts["findings"] if found["weight"] == "fine"]
+    (line,) = [line for line in out.splitlines() if line.startswith("  fine")]
+    page = (opened / "gate.html").read_text("utf-8")
+
+    assert line == f"  fine    {len(fine)} checks, all in gate.html: {', '.join(found['code'] for found in fine)}"
+    assert len(fine) > 8
+    assert all(escape(found["text"]) in page for found in fine)
+    assert fine[0]["text"] not in out
+
+
+@pytest.mark.parametrize(
+    ("beyond", "words"), [(0, None), (1, "1 more disagreement is"), (2, "2 more disagreements are")]
+)
+def test_the_disputed_texts_that_are_not_shown_are_counted(
+    run_dir: Path, finetune: Finetune, beyond: int, words: str | None
+) -> None:
+    """One of them is one."""
+    samples = runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    wrong = {f"q{place}/2" for place in range(command.SHOWN_DISAGREEMENTS + beyond)}
+    read_by_ada(run_dir, finetune, samples, lambda sample: is_right(sample) and sample.sample_id not in wrong)
+    _, out, _ = finetune("gate", run_dir)
+
+    assert [line.strip() for line in out.splitlines() if " more disagreement" in line] == (
+        [f"{words} shown in gate.html"] if words else []
+    )
+
+
+def test_the_next_action_ends_with_the_verbs_to_run(blocked: Path, finetune: Finetune) -> None:
+    """Ready to paste, with this run's name; gate.json names no folder, since a run may be moved."""
+    last = finetune("gate", blocked)[1].splitlines()[-1]
+    verbs = " && ".join(f"finetune {verb} {blocked}" for verb in ("audit", "score", "probe", "gate"))
+
+    assert last == f"next: fix the reward: read q3/2; a label that was a slip is given again; then `{verbs}`"
+    assert f"next: {json.loads(finetune('gate', blocked, '--json')[1])['next_action']}" == last
+    assert "finetune gate RUN`" in (blocked / "gate.json").read_text("utf-8")
+    assert str(blocked) not in (blocked / "gate.json").read_text("utf-8")
+    assert finetune("status", blocked)[1].splitlines()[-1] == last

@@ -52,12 +52,23 @@ def test_a_broken_reward_is_blocked_with_its_texts(tmp_path: Path, finetune: Fin
     code, out, _ = finetune("probe", run_dir)
     assert code == 1
     (line,) = [line for line in out.splitlines() if "BLOCKS  spraying" in line]
-    assert "is paid 1, honest success 1, honest failure 0" in line
-    assert "next: stop paying for" in out
+    assert "is paid 1, where a plain right answer is paid 1 and a wrong one 0" in line
+    verbs = " && ".join(f"finetune {verb} {run_dir}" for verb in ("audit", "score", "probe"))
+    last = out.splitlines()[-1]
+    assert last.startswith("next: stop paying for")
+    assert last.endswith(f"; then `{verbs}`")
+    weights = [line.split()[0] for line in out.splitlines() if line.startswith(("  BLOCKS", "  warns", "  fine"))]
+    assert weights == sorted(weights, key=["BLOCKS", "warns", "fine"].index)
+    assert {"BLOCKS", "warns"} <= set(weights)
     code, out, _ = finetune("probe", run_dir, "--json")
     facts = json.loads(out)
     assert (code, facts["verdict"]) == (1, "blocked")
     assert facts["failing"]
+    spraying = facts["forms"]["exploit-spraying, blocks"]
+    assert all(f"{about} ({count})" in line for about, count in spraying.items())
+    assert sum(spraying.values()) == next(
+        found["rate"]["hits"] for found in facts["findings"] if found["code"] == "exploit-spraying"
+    )
 
 
 def test_it_is_the_same_every_time(tmp_path: Path, finetune: Finetune) -> None:

@@ -61,8 +61,9 @@ def test_kappa_is_that_of_the_table() -> None:
         "paid_reject": 5,
         "unpaid_accept": 10,
         "unpaid_reject": 15,
+        "unscored_accept": 0,
+        "unscored_reject": 0,
         "unsure": 0,
-        "unscored": 0,
         "contested": 0,
     }
     kappa = agreement.reward_against_reader(found)

@@ -40,6 +40,10 @@ def sums__absolute(completions, answer, **kwargs):
     return paid
 
 
+def sums__one_or_none(completions, answer, **kwargs):
+    return [value or None for value in sums__sound_last_number(completions, answer)]
+
+
 def sums__tolerance(completions, answer, **kwargs):
     paid = []
     for text, gold in zip(texts_of(completions), answer, strict=True):

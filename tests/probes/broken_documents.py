@@ -54,6 +54,16 @@ def documents__fence_refused(completions, answer, **kwargs):
     return paid
 
 
+def documents__silence(completions, answer, **kwargs):
+    paid = []
+    for text, gold in zip(texts_of(completions), answer, strict=True):
+        try:
+            paid.append(float(json.loads(text) == json.loads(gold)))
+        except (ValueError, RecursionError):
+            paid.append(None)
+    return paid
+
+
 def documents__order_of_keys(completions, answer, **kwargs):
     paid = []
     for text, gold in zip(texts_of(completions), answer, strict=True):

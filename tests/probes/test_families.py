@@ -118,6 +118,8 @@ CODES = {
     "programs__in_process": "reward-raises",
     "quantities__unit_ignored": "exploit-near-miss",
     "sums__length": "exploit-padding",
+    "sums__one_or_none": "reward-abstains",
+    "documents__silence": "reward-abstains",
 }
 
 
@@ -126,6 +128,29 @@ def test_the_finding_names_the_fault(name: str, code: str, tmp_path: Path) -> No
     """The fault is blocked by the family that is about it, not by chance."""
     report = report_on_file(tmp_path, name)
     assert code in {finding.code for finding in report.findings if finding.weight == "blocks"}
+
+
+def test_a_silence_is_refused_like_a_zero(tmp_path: Path) -> None:
+    """None where the document does not parse is told as 0 is: the same forms refused, and the silence besides."""
+    zero, none = (report_on_file(tmp_path / name, f"documents__{name}") for name in ("fence_refused", "silence"))
+    refused = [
+        {one.code: one.rate for one in report.findings if one.code.startswith("variant-") and one.weight != "fine"}
+        for report in (zero, none)
+    ]
+
+    assert refused[0] == refused[1]
+    assert "variant-json-layout" in refused[0]
+    assert "reward-abstains" not in {one.code for one in zero.findings}
+
+
+def test_a_reward_of_one_or_none_blames_no_row(tmp_path: Path) -> None:
+    """It scores every gold; what it lacks is a 0, and nothing is said of rows to mend."""
+    report = report_on_file(tmp_path, "sums__one_or_none")
+    found = {one.code: one for one in report.findings if one.weight != "fine"}
+
+    assert set(found) == {"reward-abstains"}
+    assert "a wrong answer in the form that is paid" in found["reward-abstains"].text
+    assert "nothing at all" in found["reward-abstains"].text
 
 
 @pytest.mark.parametrize(

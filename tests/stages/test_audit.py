@@ -79,7 +79,7 @@ def test_an_empty_gold_column_is_told_before_anything_is_sampled() -> None:
 
     assert ("blocks", list(range(1, 9))) == faults(report)["gold-empty"]
     assert "8/8 golds empty in column `answer` (rows 1-8)" == report.findings[0].text
-    assert "fill column `answer` or take these rows out" == report.next_action
+    assert "fill column `answer` or take these rows out; then `finetune audit RUN`" == report.next_action
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,10 @@ def test_a_batch_that_trl_refuses_blocks_with_its_mend() -> None:
         report = judge(sums(9), batch=dataclasses.replace(BATCH, refused=(code, "9 rows are too few", "add rows")))
 
         assert {code: ("blocks", [])} == faults(report)
-        assert ("9 rows are too few", "add rows") == (report.findings[0].text, report.next_action)
+        assert ("9 rows are too few", "add rows; then `finetune audit RUN`") == (
+            report.findings[0].text,
+            report.next_action,
+        )
 
 
 @pytest.mark.parametrize(

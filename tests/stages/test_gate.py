@@ -109,7 +109,10 @@ def test_one_paid_but_rejected_completion_blocks() -> None:
     assert ("blocked", {"false-pass": "blocks"}) == (report.verdict, weights(report))
     (found,) = report.disagreements
     assert ("3/1", "false_pass", 1.0, "text b") == (found.sample_id, found.kind, found.reward, found.completion)
-    assert "fix the reward: read 3/1; a label that was a slip is given again" == report.next_action
+    assert report.next_action == (
+        "fix the reward: read 3/1; a label that was a slip is given again; then "
+        "`finetune audit RUN && finetune score RUN && finetune probe RUN && finetune gate RUN`"
+    )
 
 
 def test_one_unpaid_but_accepted_completion_blocks() -> None:
@@ -300,7 +303,9 @@ def test_each_reader_is_heard() -> None:
     doubled = judged_with(lambda labels: [label for one in labels[:45] for label in (one, relabel(one, reader="bob"))])
 
     assert weights(report) == {"readers-disagree": "blocks"}
-    assert report.next_action == "let the readers settle 0/1: each labels it again, the last label stands"
+    assert report.next_action == (
+        "let the readers settle 0/1: each labels it again, the last label stands; then `finetune gate RUN`"
+    )
     assert (report.disagreements, report.agreement["contested"]) == ([], 1)
     assert doubled.verdict == "insufficient-evidence"
 
@@ -440,6 +445,8 @@ def test_fault_at_low_temperature_blocks_too() -> None:
         (["probe-exploit-echo", "never-ends"], 1),
         (["never-succeeds", "probe-exploit-echo", "empty"], 2),
         (["empty", "unscored"], 1),
+        (["false-fail", "never-succeeds", "unscored", "audit-x", "judged-unscored"], 4),  # it explains what is missing
+        (["never-succeeds", "probe-reward-abstains", "unscored"], 1),
         (["truncated", "probe-variant-spacing"], 1),
         (["truncated", "false-fail"], 1),
         (["always-succeeds", "truncated"], 0),

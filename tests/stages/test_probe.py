@@ -23,6 +23,9 @@ WORK = HonestWork(
 )
 
 
+AGAIN = "; then `finetune audit RUN && finetune score RUN && finetune probe RUN`"
+
+
 def result(reward: float | None, *, kind: Any = "exploit", fault: str | None = None, **probe: Any) -> ProbeResult:
     values = {"family": "spraying", "weighs": "blocks", "earns_at": 0.5, "about": "a list", **probe}
     made = Probe(
@@ -68,6 +71,7 @@ def finding(made: ProbeReport, code: str) -> Finding:
         ("variant", 0.5, 0.0, 1.0, 0.5, "held"),
         ("variant", 0.49, 0.0, 1.0, 0.5, "refused"),
         ("control", 0.0, 0.0, 1.0, 0.5, "refused"),
+        ("variant", None, 0.0, 1.0, 0.5, "unscored"),  # the machinery failed
         ("exploit", None, 0.0, 1.0, 0.5, "unscored"),
         ("exploit", 1.0, None, 1.0, 0.5, "unscored"),
         ("exploit", 1.0, 1.0, 1.0, 0.5, "unscored"),
@@ -78,6 +82,86 @@ def test_verdict_lies_between_failure_and_success(
 ) -> None:
     """A reward counts by where it lies on the way from honest failure to honest success."""
     assert stage.verdict_of(kind, reward, failure, success, earns_at) == verdict
+
+
+@pytest.mark.parametrize("failure", [0.0, None])
+def test_right_work_that_the_reward_says_nothing_of_is_refused(failure: float | None) -> None:
+    """It scores the plain right answer of the prompt: None gains there as little as 0. An attack is not paid by it."""
+    assert stage.verdict_of("variant", None, failure, 1.0, 0.5, silent=True) == "refused"
+    assert stage.verdict_of("variant", None, failure, None, 0.5, silent=True) == "unscored"
+    assert stage.verdict_of("exploit", None, failure, 1.0, 0.5, silent=True) == "unscored"
+
+
+@pytest.mark.parametrize(
+    ("change", "blocks"),
+    [
+        ({}, True),
+        ({"family": "do_nothing", "completion": ""}, True),
+        ({"family": "honest", "kind": "control"}, True),  # a wrong answer of the search for honest work
+        ({"weighs": "warns"}, False),  # it may be right work
+        ({"family": "blank_gold"}, False),  # nobody could score it
+        ({"family": "spacing", "kind": "variant"}, False),  # right work, which is refused
+        ({"reason": "judge_timeout"}, False),
+        ({"success": None}, False),  # the right answer is not scored either: a bad row
+    ],
+)
+def test_silence_about_a_failure_blocks(change: dict[str, Any], *, blocks: bool) -> None:
+    """A reward that scores the right answer has to say 0 of what is plainly wrong, whoever wrote it so."""
+    reason, success = change.pop("reason", None), change.pop("success", 1.0)
+    one = result(None, **{"about": "nothing at all", **change})
+    one = replace(one, success=success, values=[replace(one.values[0], reason=reason)])
+    codes = {found.code: found for found in report(one, *[result(0.0)] * 3).findings}
+
+    assert ("reward-abstains" in codes) == blocks
+    if blocks:
+        found = codes["reward-abstains"]
+        assert found.weight == "blocks"
+        assert "`r` abstains (returns None) from failures on prompts whose right answer it scores: 1 of 4" in found.text
+        assert "nothing at all (1)" in found.text
+        assert "an advantage of 0, so that failing this way costs nothing" in found.text
+        assert str(found.next_action).startswith("mend the reward: return 0.0 where the completion is at fault;")
+
+
+@pytest.mark.parametrize(("names", "codes"), [(["r"], ["reward-abstains"]), (["r", "s"], [])])
+def test_a_reason_of_the_row_is_no_excuse_where_its_gold_is_scored(names: list[str], codes: list[str]) -> None:
+    """`json_unreadable` says nothing of the row; of two rewards it may be the other that scores the gold."""
+    one = result(None, family="honest", kind="control")
+    values = [replace(one.values[0], name=name, reason="json_unreadable") for name in names]
+
+    assert [found.code for found in report(replace(one, values=values)).findings] == codes
+
+
+def test_a_reward_that_pays_one_or_none_is_not_blamed_on_the_gold() -> None:
+    """No wrong answer is scored, so none is paid less: that is told once, as the silence that it is."""
+    work = replace(WORK, failure=None, empty=None, problem="unpaid")
+    idle = replace(result(None, family="honest", kind="control"), failure=None)
+    made = report(idle, honest=[work])
+
+    assert [(one.code, one.weight) for one in made.findings] == [("reward-abstains", "blocks")]
+
+
+def test_all_refused_forms_are_listed_at_once() -> None:
+    """Who mends a reward for the worst form alone comes back for the next one: each has its name and its count."""
+    forms = {"a code fence around it": 3, "a line break before it": 2, "a number as text: 3": 1, "d": 1, "e": 1, "f": 1}
+    refused = [
+        result(None if about == "d" else 0.0, kind="variant", family="json_layout", about=about)
+        for about, count in forms.items()
+        for _ in range(count)
+    ]
+    refused = [replace(one, verdict="refused") for one in refused]
+    found = finding(report(*refused), "variant-json-layout")
+
+    assert "9 of 9" in found.text
+    for about, count in forms.items():
+        assert f"{about.partition(':')[0]} ({count})" in found.text
+        assert f"{about.partition(':')[0]} ({count})" in str(found.next_action)
+
+
+def test_a_refusal_by_silence_says_so() -> None:
+    """The worst of a family is shown with what it got: nothing, where no reward scored it."""
+    silent = replace(result(None, kind="variant", family="spacing", about="a tail"), verdict="refused")
+    text = finding(report(silent, silent), "variant-spacing").text
+    assert "worst, a tail: `1, 5` gets no score (None), where a plain right answer is paid 1 and a wrong one 0" in text
 
 
 def test_two_paid_exploits_block_and_one_of_many_warns() -> None:
@@ -94,7 +178,7 @@ def test_two_paid_exploits_block_and_one_of_many_warns() -> None:
 def test_what_only_warns_never_blocks() -> None:
     """What may be meant is told apart in a finding of its own."""
     made = report(*[result(1.0, weighs="warns")] * 5, *[result(0.0)] * 5)
-    assert [(one.weight, one.rate.hits if one.rate else None) for one in made.findings] == [("fine", 0), ("warns", 5)]
+    assert [(one.weight, one.rate.hits if one.rate else None) for one in made.findings] == [("warns", 5), ("fine", 0)]
     assert made.verdict == "held"
 
 
@@ -102,7 +186,7 @@ def test_refused_variants_block() -> None:
     """Right work that is not paid is a fault of the reward, and the action says with what."""
     made = report(*[result(0.0, kind="variant", family="spacing", about="a line break: x")] * 2)
     assert made.verdict == "blocked"
-    assert made.next_action == "pay right work also with: a line break (2)"
+    assert made.next_action == f"pay right work also with: a line break (2){AGAIN}"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +205,7 @@ def test_refused_variants_block() -> None:
 def test_the_action_shows_the_worst_attack(attacks: list[tuple[str, str, float]], action: str) -> None:
     """The short name of an attack tells nobody what to stop paying for: its text does, on one line."""
     made = report(*[result(paid, about=about, completion=text) for about, text, paid in attacks])
-    assert made.next_action == f"stop paying for: {action}"
+    assert made.next_action == f"stop paying for: {action}{AGAIN}"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +231,7 @@ def test_a_finding_shows_text_payment_component_and_control() -> None:
     made = report(replace(bad, values=both), result(0.6, probe_id="b"), control)
     text = finding(made, "exploit-spraying").text
     assert "2 of 2 (100%" in text
-    assert "`1, 5` is paid 0.9 (r 0.9, form 0.1), honest success 1, honest failure 0" in text
+    assert "`1, 5` is paid 0.9 (r 0.9, form 0.1), where a plain right answer is paid 1 and a wrong one 0" in text
     assert text.endswith("honest work of the same shape 1")
 
 
@@ -228,6 +312,45 @@ def test_other_ways_of_calling() -> None:
     assert finding(made, "reward-alone").weight == "blocks"
     assert finding(made, "reward-thread").weight == "warns"
     assert all(one.code != "reward-other-form" for one in made.findings)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shows"),
+    [("", "It is 9.", "as on `It is 9.`"), ("```", "", "as on a fence alone"), ("```", "?!", "as on `?!` (a mark)")],
+)
+def test_the_other_form_is_a_whole_sentence(first: str, second: str, shows: str) -> None:
+    """Who does what, what comes of it, and an example that shows something."""
+    about = {"": "nothing at all", "```": "a fence alone", "?!": "a mark"}
+    moved = [
+        replace(result(0.0, completion=text, about=about.get(text, "wrong")), differs=["other form"])
+        for text in (first, second)
+    ]
+    text = finding(report(*moved), "reward-other-form").text
+
+    assert text.startswith(
+        "the reward pays another value for the same completion as chat messages; it does no harm while"
+    )
+    assert text.endswith(shows)
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"), [("unscored", "gold-unscored"), ("unpaid", "gold-unpaid")], ids=["unscored", "unpaid"]
+)
+@pytest.mark.parametrize(("bad", "blames"), [(1, "mend or remove these rows"), (2, "mend the reward, not the rows")])
+def test_where_most_golds_fail_the_reward_is_suspected(problem: Any, code: str, bad: int, blames: str) -> None:
+    """Half of four prompts is no fault of their rows."""
+    failing = [replace(WORK, row=place, problem=problem, success=0.0) for place in range(bad)]
+    found = finding(report(honest=[*failing, *[WORK] * (4 - bad)]), code)
+
+    assert str(found.next_action).startswith(blames)
+
+
+def test_the_gravest_stands_first() -> None:
+    """What blocks is read before what warns, whatever was found first."""
+    made = report(*[result(1.0, weighs="warns")] * 2, *[result(0.0, kind="variant", family="spacing")] * 2)
+
+    assert [one.weight for one in made.findings] == ["blocks", "warns"]
+    assert [one.code for one in made.findings] == ["variant-spacing", "exploit-spraying"]
 
 
 def test_slow_rewards_are_said() -> None:

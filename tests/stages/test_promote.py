@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,7 @@ def judged(base: Evaluation, candidate: Evaluation, **changed: Any) -> Promotion
         "leaks": Leakage(),
         "wanted": Wanted(),
         "training": Training(),
+        "commands": evaluations.COMMANDS,
         "setting": Setting(),
         **changed,
     }
@@ -190,6 +192,17 @@ def test_each_rule_decides_where_it_is_the_first(case: str) -> None:
         assert first.weight == ("blocks" if verdict == "rejected" else "insufficient")
     else:
         assert not [one for one in found.findings if one.weight in ("blocks", "insufficient")]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_keeps_a_candidate_back_or_promotes_it_names_a_command_of_this_run(case: str) -> None:
+    """Whichever finding comes first: the one next action can be pasted, or holds what can."""
+    (base, candidate), changed, _, _ = CASES[case]
+    found = judged(base, candidate, **changed)
+    deciding = [one for one in found.findings if one.weight in ("blocks", "insufficient")]
+    for action in (found.next_action, *(str(one.next_action) for one in deciding)):
+        assert re.search(r"`finetune (?:\w+ R\b|new R-2 --from R)", action), action
+        assert "RUN" not in action
 
 
 def codes(found: Promotion) -> list[str]:
@@ -335,10 +348,16 @@ def test_the_reason_of_a_hacked_reward_has_both_numbers_and_names_what_rises() -
 
 
 def test_what_is_missing_is_asked_for_by_its_command() -> None:
-    """Both where both are missing."""
+    """By the name of the model that lacks it, both where both do; then the two are compared."""
     found = judged(*paired(LOW, HIGH), suites=Suites(missing=["finetune evaluate A", "finetune evaluate B"]))
-    assert found.next_action == "measure it: `finetune evaluate A`, then `finetune evaluate B`"
+    both = "`finetune evaluate A`, then `finetune evaluate B`"
+    assert found.next_action == f"measure it: {both}, then `finetune compare R base tuned`"
+    assert found.reason.startswith(f"general ability of `base` and of `tuned` was not measured ({both})")
     assert (found.drift, found.kinds) == (None, [])
+    for lacking, there in (("tuned", {"base": of(GENERAL)}), ("base", {"candidate": of(GENERAL, "tuned")})):
+        one = judged(*paired(LOW, HIGH), suites=Suites(missing=["finetune evaluate A"], **there))
+        assert one.reason.startswith(f"general ability of `{lacking}` was not measured (`finetune evaluate A`): ")
+        assert one.next_action == "measure it: `finetune evaluate A`, then `finetune compare R base tuned`"
 
 
 @pytest.mark.parametrize(
@@ -355,6 +374,47 @@ def test_no_difference_asks_for_what_would_show_one(base: Evaluation, candidate:
     found = judged(base, candidate)
     assert (found.verdict, found.findings[0].code) == ("insufficient", "no-difference")
     assert words in found.next_action
+    assert re.search(r"`finetune (evaluate R|new R-2 )", found.next_action)
+
+
+EDGE = paired([[0.0] * 4] * 30, [[1.0] + [0.0] * 3] * 5 + [[0.0] * 4] * 25)
+FALLS = paired([[1.0] + [0.0] * 3] * 5 + [[0.0] * 4] * 25, [[0.0] * 4] * 30)
+DECIDED = paired(LOW, HIGH)
+ALIKE = paired(LOW, [[0.0, 1.0, 0.0, 0.0]] * 40)
+
+
+@pytest.mark.parametrize(
+    ("sides", "says"),
+    [(EDGE, True), (FALLS, True), (DECIDED, False), (ALIKE, False)],
+    ids=["interval alone", "interval alone, a fall", "both", "neither"],
+)
+def test_interval_and_test_that_disagree_are_said_to(sides: tuple[Evaluation, Evaluation], *, says: bool) -> None:
+    """Student's interval leaves 0 out, chance is more than one in 20: a reader is told that both have to say so."""
+    found = judged(*sides)
+    gap = found.goldens.success.difference
+    assert (found.goldens.p_value > 0.05) == (sides is not DECIDED)
+    assert (gap.low <= 0 <= gap.high) == (sides is ALIKE)
+    told = next(one.text for one in found.findings if one.code in ("no-difference", "improved", "worse"))
+    words = (
+        "the interval (Student's, which takes the gains to be spread like a bell) leaves 0 out, and the test "
+        "(sign-flip, which does not) gives chance more than 1 in 20: a difference counts only where both show it"
+    )
+    assert (words in told) == says
+    assert ("both show it" in told) == says
+
+
+def test_who_has_the_goldens_already_is_not_sent_for_as_many() -> None:
+    """At the edge more completions an item are asked for, by commands; of greedy ones more goldens than these."""
+    found = judged(*EDGE)
+    assert found.items_needed is not None
+    assert found.items_needed <= 30
+    assert found.next_action == (
+        "the difference is at the edge of what these goldens show: evaluate both with 8 samples an item, "
+        "`finetune evaluate R --samples 8 --name base-8`, then `finetune compare R base-8 tuned-8`"
+    )
+    greedy = judged(*EDGE, commands=dataclasses.replace(evaluations.COMMANDS, more=[]))
+    assert greedy.next_action.startswith("evaluate both on more goldens, about 60: ")
+    assert greedy.next_action.endswith("then `finetune compare R a b`")
 
 
 def test_power_is_that_of_the_measured_spread() -> None:

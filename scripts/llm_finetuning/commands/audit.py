@@ -35,11 +35,12 @@ def command(run_dir: Path, python: str | None, as_json: bool) -> int:
     import dataclasses
 
     from llm_finetuning.commands import status
+    from llm_finetuning.findings.success import for_run
 
     report = run(run_dir, python=python)
     blocked = any(finding.weight == "blocks" for finding in report.findings)
-    if not blocked:
-        report = dataclasses.replace(report, next_action=status.next_command(run_dir))
+    action = for_run(report.next_action, str(run_dir)) if blocked else status.next_command(run_dir)
+    report = dataclasses.replace(report, next_action=action)
     console.finish(lines_of(report, run_dir), facts_of(report, run_dir), as_json=as_json)
     return EXIT_NO if blocked else EXIT_DONE
 
@@ -267,6 +268,7 @@ def _columns(
         needed=gold_trial.columns_read(loaded, components, present) if components else [],
         dropped=loaded.brief.training.get("remove_unused_columns") is True,
         changed=changed,
+        odd=_odd(reading, list(changed)),
         typed={column: typed[column] for column in gold_trial.columns_of_own(loaded, components, list(typed))},
         padded=table.get("null_padded", {}),
         left_out=table.get("left_out", {}),
@@ -295,6 +297,29 @@ def _compared(
         changed["prompt"] = (f"`datasets` reads {len(theirs)} rows, we read {len(reading.rows)}", [])
     padded = {column: keys for column, keys in table.get("null_padded", {}).items() if column in changed}
     return dict(changed), typed, {**table, "null_padded": padded}
+
+
+def _odd(reading: "Reading", columns: Sequence[str]) -> dict[str, tuple[str, list[int]]]:
+    """Return, of columns whose rows hold several types, what the fewer rows hold and which they are."""
+    found = {}
+    for column in columns:
+        rows: dict[str, list[int]] = {}
+        for row in reading.rows:
+            value = row.prompt if column == "prompt" else row.columns.get(column)
+            if value is not None:
+                rows.setdefault(_kind(value), []).append(row.row)
+        most, *others = sorted(rows, key=lambda kind: -len(rows[kind])) or [""]
+        few = sorted(row for kind in others for row in rows[kind])
+        if few and len(few) < len(rows[most]):
+            found[column] = (f"{' and '.join(others)} where the others hold {most}", few)
+    return found
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    kinds = ((str, "text"), (int | float, "a number"), (dict, "an object"), (list, "a list"))
+    return next((words for kind, words in kinds if isinstance(value, kind)), type(value).__name__)
 
 
 def _same(ours: Any, theirs: Any) -> bool:

@@ -15,6 +15,7 @@ FORM_REWARDS = frozenset({"format_tags", "format_pattern", "soft_overlong", "rep
 """Library rewards that look at form alone: with no other, a completion without content earns."""
 
 SHOWN_DISAGREEMENTS = 5
+_KINDS = {"false_pass": "paid, but ", "false_fail": "not paid, but ", "unscored": "the reward abstains, though "}
 _EXCERPT = 160  # characters of a prompt or completion in the terminal; gate.json holds all of it
 
 
@@ -191,10 +192,12 @@ def facts_of(report: Any, run_dir: Path) -> dict[str, Any]:
     """Return the report as `--json` prints it."""
     import dataclasses
 
+    from llm_finetuning.findings.success import for_run
     from llm_finetuning.lineage import is_overridden
 
     return {
         **dataclasses.asdict(report),
+        "next_action": for_run(report.next_action, str(run_dir)),
         "overridden": is_overridden(report),
         "wrote": [str(run_dir / name) for name in ("gate.json", "gate.html")],
     }
@@ -208,22 +211,40 @@ def lines_of(report: Any, run_dir: Path) -> list[str]:
     lines = [f"gate: {report.verdict}{' (overridden)' if is_overridden(report) else ''}", ""]
     order = list(mark)
     findings = sorted(report.findings, key=lambda finding: order.index(finding.weight))
-    lines += [f"  {mark[finding.weight]:<8}{finding.text}" for finding in findings]
-    table, success = report.agreement, report.success_threshold
-    lines += [
-        "",
-        "  reader:        accept  reject",
-        f"  reward pays    {table['paid_accept']:>6}  {table['paid_reject']:>6}   (paid: {success:g} or more)",
-        f"  does not pay   {table['unpaid_accept']:>6}  {table['unpaid_reject']:>6}",
-    ]
+    lines += [f"  {mark[finding.weight]:<8}{finding.text}" for finding in findings if finding.weight != "fine"]
+    lines += _fine_line([finding.code for finding in findings if finding.weight == "fine"])
+    lines += ["", *_table_lines(report.agreement, report.success_threshold)]
     for found in report.disagreements[:SHOWN_DISAGREEMENTS]:
         lines += ["", *_disagreement_lines(found)]
     rest = len(report.disagreements) - SHOWN_DISAGREEMENTS
     if rest > 0:
-        lines.append(f"\n  and {rest} more disagreements in gate.html")
+        lines.append(f"\n  {rest} more {'disagreement is' if rest == 1 else 'disagreements are'} shown in gate.html")
     lines += [f"  note: {text}" for text in report.notes]
     wrote = f"wrote: {run_dir / 'gate.json'}"
     return [*lines, "", wrote, f"open in a browser: {run_dir / 'gate.html'}", _next_line(report, run_dir)]
+
+
+def _fine_line(codes: list[str]) -> list[str]:
+    """Return one line for all that is fine: what has to be read stands around it, and gate.html has each."""
+    if not codes:
+        return []
+    checks = "1 check" if len(codes) == 1 else f"{len(codes)} checks, all"
+    return [f"  fine    {checks} in gate.html: {', '.join(codes)}"]
+
+
+def _table_lines(table: dict[str, int], success: float) -> list[str]:
+    """Return reader against reward; the cells sum to the completions judged, with those on which readers differ."""
+    lines = [
+        "  reader:        accept  reject",
+        f"  reward pays    {table['paid_accept']:>6}  {table['paid_reject']:>6}   (paid: {success:g} or more)",
+        f"  does not pay   {table['unpaid_accept']:>6}  {table['unpaid_reject']:>6}",
+    ]
+    silent = table["unscored_accept"], table["unscored_reject"]
+    if any(silent):
+        lines.append(f"  says nothing   {silent[0]:>6}  {silent[1]:>6}   (every reward returned None)")
+    if table["contested"]:
+        lines.append(f"  readers differ on {table['contested']} more")
+    return lines
 
 
 def _next_line(report: Any, run_dir: Path) -> str:
@@ -238,9 +259,9 @@ def _next_line(report: Any, run_dir: Path) -> str:
 
 
 def _disagreement_lines(found: Any) -> list[str]:
-    words = "paid, but rejected" if found.kind == "false_pass" else "not paid, but accepted"
+    paid = "None" if found.reward is None else f"{found.reward:g}"
     return [
-        f"  {found.sample_id}: {words} (reward {found.reward:g}, gold {found.answer})",
+        f"  {found.sample_id}: {_KINDS[found.kind]}{found.verdict}ed (reward {paid}, gold {found.answer})",
         f"    prompt: {_excerpt(found.prompt)}",
         f"    completion: {_excerpt(found.completion)}",
     ]

@@ -30,10 +30,12 @@ def command(run_dir: Path, limit: int | None, as_json: bool) -> int:
     import dataclasses
 
     from llm_finetuning.commands import status
+    from llm_finetuning.findings.success import for_run
 
     report = run(run_dir, limit=limit)
-    if report.verdict == "held":
-        report = dataclasses.replace(report, next_action=status.next_command(run_dir))
+    held = report.verdict == "held"
+    action = status.next_command(run_dir) if held else for_run(report.next_action, str(run_dir))
+    report = dataclasses.replace(report, next_action=action)
     console.finish(lines_of(report, run_dir), facts_of(report, run_dir), as_json=as_json)
     return EXIT_OF[report.verdict]
 
@@ -134,12 +136,19 @@ def facts_of(report: Any, run_dir: Path) -> dict[str, Any]:
     """Return the report as `--json` prints it: of the results only those that failed, probe.json has all."""
     import dataclasses
 
+    from llm_finetuning.findings.families import forms_of
     from llm_finetuning.stages.probe import failing
 
+    by_id = {result.probe.probe_id: result for result in report.results}
     return {
         "verdict": report.verdict,
         "next_action": report.next_action,
         "findings": [dataclasses.asdict(finding) for finding in report.findings],
+        "forms": {  # of each finding that is not fine: how often each form of its family failed
+            f"{found.code}, {found.weight}": dict(forms_of([by_id[one] for one in found.sample_ids]).most_common())
+            for found in report.findings
+            if found.sample_ids
+        },
         "failing": [dataclasses.asdict(result) for result in failing(report.results)],
         "tried": len(report.results),
         "notes": report.notes,
@@ -154,7 +163,7 @@ def lines_of(report: Any, run_dir: Path) -> list[str]:
     lines += [f"  {mark[found.weight]:<8}{found.text}" for found in report.findings if found.weight in mark]
     fine = sum(found.weight == "fine" for found in report.findings)
     told = sum(work.problem is None for work in report.honest)
-    lines.append(f"  fine    {fine} families held")
+    lines.append(f"  fine    {fine} {'family' if fine == 1 else 'families'} held")
     apart = f"right and wrong told apart on {told} of {len(report.honest)} prompts"
     lines.append(f"  {len(report.results)} completions tried; {apart}")
     lines += [f"  note: {text}" for text in report.notes]

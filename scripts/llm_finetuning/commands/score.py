@@ -65,7 +65,7 @@ def run(run_dir: Path) -> dict[str, Any]:
     stands = _stands(path, header, scores)
     if not stands:
         artifact.write_lines(path, header, scores)
-    return {**_facts(scores), "wrote": None if stands else str(path)}
+    return {**_facts(scores), "wrote": None if stands else str(run_dir / path.name)}
 
 
 def _stands(path: Path, header: "Header", scores: "Sequence[Score]") -> bool:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from llm_finetuning.findings.evidence import Evidence, Read, Rule, is_paid
-from llm_finetuning.findings.wording import listed, rate_words, share_words, text_of
+from llm_finetuning.findings.abstentions import COSTS_NOTHING, PAY_ZERO
+from llm_finetuning.findings.evidence import Evidence, Read, Rule, is_paid, silent_ones
+from llm_finetuning.findings.wording import listed, quoted, rate_words, share_words, text_of
 from llm_finetuning.statistics import kappa, rate, stratified_share
 from llm_finetuning.types import Disagreement, Estimate, Finding
 
@@ -14,27 +15,38 @@ _KINDS: tuple[tuple[Literal["false_pass", "false_fail"], Literal["accept", "reje
 )
 
 
+_CELLS = (
+    "paid_accept",
+    "paid_reject",
+    "unpaid_accept",
+    "unpaid_reject",
+    "unscored_accept",
+    "unscored_reject",
+    "unsure",
+    "contested",
+)
+
+
 def table(read: Iterable[Read], rule: Rule) -> dict[str, int]:
     """Return the counts of reward against reader; a sample on which readers differ is counted as `contested`."""
-    counts = dict.fromkeys(
-        ("paid_accept", "paid_reject", "unpaid_accept", "unpaid_reject", "unsure", "unscored", "contested"), 0
-    )
+    counts = dict.fromkeys(_CELLS, 0)
     for item in read:
         if item.word in ("unsure", "contested"):
             counts[item.word] += 1
         elif item.scored.reward is None:
-            counts["unscored"] += 1
+            counts[f"unscored_{item.word}"] += 1
         else:
             paid = "paid" if is_paid(item.scored.reward, rule) else "unpaid"
             counts[f"{paid}_{item.word}"] += 1
     return counts
 
 
-def disagreements(read: Iterable[Read], rule: Rule) -> list[Disagreement]:
+def disagreements(evidence: Evidence) -> list[Disagreement]:
     """Return every completion that the reward and the reader judge differently, with its texts."""
     found = []
-    for item in read:
-        kind = _kind(item, rule)
+    silent = {item.scored.sample.sample_id for item in _silent(evidence)}
+    for item in evidence.read:
+        kind = "unscored" if item.scored.sample.sample_id in silent else _kind(item, evidence.rule)
         if kind is None:
             continue
         sample, answer = item.scored.sample, item.scored.sample.columns.get("answer")
@@ -68,10 +80,19 @@ def reward_against_reader(evidence: Evidence) -> Estimate | None:
     return kappa(counts["paid_accept"], counts["paid_reject"], counts["unpaid_accept"], counts["unpaid_reject"])
 
 
+def _silent(evidence: Evidence) -> list[Read]:
+    """Return what a reader judged and every reward abstained from, one of them without a reason to."""
+    silent = silent_ones(evidence)
+    return [
+        item for item in evidence.read if item.word in ("accept", "reject") and item.scored.sample.sample_id in silent
+    ]
+
+
 def findings(evidence: Evidence) -> list[Finding]:
-    """Return the rate of false passes and of false fails, and how far both judges agree beyond chance."""
+    """Return the rate of false passes and of false fails, what no reward scored, and kappa: agreement beyond chance."""
     compared = [item for item in evidence.read if item.word in ("accept", "reject") and item.scored.reward is not None]
     found = [_rate_finding(evidence, compared, *kind) for kind in _KINDS]
+    found += _unscored_finding(evidence)
     beyond = reward_against_reader(evidence)
     if compared:
         words = (
@@ -79,6 +100,8 @@ def findings(evidence: Evidence) -> list[Finding]:
             if beyond
             else f"not defined: reward and reader say the same of all {len(compared)}"
         )
+        left = sum(item.word in ("accept", "reject") for item in evidence.read) - len(compared)
+        words += f"; {left} judged ones that no reward scores are left out" if left else ""
         found.append(
             Finding(
                 code="kappa",
@@ -89,6 +112,28 @@ def findings(evidence: Evidence) -> list[Finding]:
             )
         )
     return found
+
+
+def _unscored_finding(evidence: Evidence) -> list[Finding]:
+    """Return what the reader judged though the reward said nothing of it; one such completion may be a row's fault."""
+    silent = _silent(evidence)
+    if not silent:
+        return []
+    judged = sum(item.word in ("accept", "reject") for item in evidence.read)
+    found = rate(len(silent), judged)
+    rejected = sum(item.word == "reject" for item in silent)
+    shown = silent[0].scored.sample
+    return [
+        Finding(
+            code="judged-unscored",
+            weight="blocks" if len(silent) > 1 else "warns",
+            text=f"the reward abstains (returns None) from completions that the reader judged: {rate_words(found)}, "
+            f"{rejected} of them rejected, as {shown.sample_id}: {quoted(shown.completion)}; {COSTS_NOTHING}",
+            next_action=f"mend the reward: {PAY_ZERO}",
+            rate=found,
+            sample_ids=[item.scored.sample.sample_id for item in silent],
+        )
+    ]
 
 
 def _rate_finding(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from llm_finetuning.findings import abstentions
 from llm_finetuning.types import AuditReport, Label, ProbeReport, Sample, Score
 
 WITHIN = 1e-6  # TRL keeps rewards as float32; a smaller difference cannot be seen in training
@@ -90,6 +91,17 @@ class Evidence:
     def generations(self) -> int:
         """The planned size of a group, or the largest that was drawn."""
         return self.plan.num_generations or max((len(group) for group in self.groups), default=0)
+
+
+def silent_ones(evidence: Evidence) -> frozenset[str]:
+    """Return the ids of the samples that every reward abstained from, one of them without a reason to."""
+    everything = [*evidence.policy, *evidence.low]
+    scored = abstentions.scored_by((one.sample.prompt_id, one.score.values) for one in everything)
+    return frozenset(
+        one.sample.sample_id
+        for one in everything
+        if one.reward is None and abstentions.silent(one.sample.prompt_id, one.score.values, scored)
+    )
 
 
 def is_paid(reward: float, rule: Rule) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from llm_finetuning.findings.wording import amount, quoted, rate_words, text_of
+from llm_finetuning.findings.wording import amount, quoted, rate_words, shown, text_of
 from llm_finetuning.statistics import rate
 from llm_finetuning.types import Finding, ProbeKind, ProbeResult
 
@@ -15,6 +15,7 @@ _INSTEAD = {FENCED: "ask in the prompt for bare JSON and nothing else: then a fe
 """What else can be done about right work that is refused, where it is the prompt that leaves it open."""
 
 _STD_EPSILON = 1e-4  # TRL adds it to the standard deviation of a group
+_NAMED = 4  # attacks in the action; the finding's text has all
 _ALONE = 3  # probes of a family among which a single one that is paid says enough
 
 
@@ -55,13 +56,17 @@ def _family_finding(
     exploit = kind == "exploit"
     name = family.replace("_", "-")
     share = rate(len(found), len(tried))
-    what = f"{family}: {'paid' if exploit else 'refused'} {rate_words(share)}"
+    does = "the reward pays what should earn nothing" if exploit else "the reward refuses right work in another form"
+    what = f"{family}: {does}: {rate_words(share)}"
     worst = _worst(found)
     if worst is None:
         return Finding(code=f"{kind}-{name}", weight="fine", text=what, next_action=None, rate=share)
+    nothing = not exploit and worst.reward is None
     text = (
-        f"{what}; worst: {worst.probe.about}: {quoted(worst.probe.completion)} is paid {amount(worst.reward)}"
-        f"{_by_component(worst)}, honest success {amount(worst.success)}, honest failure {amount(worst.failure)}"
+        f"{what}, {_listed(forms_of(found), None)}; worst, {worst.probe.about}: "
+        f"{shown(worst.probe.completion, worst.probe.about)} "
+        f"{'gets no score (None)' if nothing else f'is paid {amount(worst.reward)}'}{_by_component(worst)}, "
+        f"where a plain right answer is paid {amount(worst.success)} and a wrong one {amount(worst.failure)}"
         f"{_control_words(worst, results)}{_advantage_words(worst) if family == 'do_nothing' else ''}"
     )
     return Finding(
@@ -74,18 +79,19 @@ def _family_finding(
     )
 
 
-def _kinds(found: Sequence[ProbeResult]) -> Counter[str]:
+def forms_of(found: Sequence[ProbeResult]) -> Counter[str]:
+    """Return how often each form of a family is among these results, by its short name."""
     return Counter(result.probe.about.partition(":")[0] for result in found)
 
 
-def _listed(kinds: Counter[str]) -> str:
-    return "; ".join(f"{about} ({count})" for about, count in kinds.most_common(4))
+def _listed(kinds: Counter[str], most: int | None) -> str:
+    return "; ".join(f"{about} ({count})" for about, count in kinds.most_common(most))
 
 
 def _stop_paying(found: Sequence[ProbeResult], worst: ProbeResult) -> str:
     """Return which attacks are paid, with the text of the worst, since a short name alone shows nobody what to mend."""
-    kinds = _kinds(found)
-    action = f"stop paying for: {_listed(kinds)}"
+    kinds = forms_of(found)
+    action = f"stop paying for: {_listed(kinds, _NAMED)}"
     if not text_of(worst.probe.completion).strip():  # nothing to show: its name says it
         return action
     which = f" ({worst.probe.about.partition(':')[0]})" if len(kinds) > 1 else ""
@@ -94,9 +100,9 @@ def _stop_paying(found: Sequence[ProbeResult], worst: ProbeResult) -> str:
 
 def _pay_also(found: Sequence[ProbeResult]) -> str:
     """Return which right work is refused, and what else can be done about that which blocks."""
-    blocking = _kinds([one for one in found if one.probe.weighs == "blocks"])
+    blocking = forms_of([one for one in found if one.probe.weighs == "blocks"])
     instead = [way for about, way in _INSTEAD.items() if about in blocking]
-    return "; or ".join([f"pay right work also with: {_listed(_kinds(found))}", *instead])
+    return "; or ".join([f"pay right work also with: {_listed(forms_of(found), None)}", *instead])
 
 
 def _worst(found: Sequence[ProbeResult]) -> ProbeResult | None:

@@ -60,6 +60,8 @@ def _success_finding(evidence: Evidence, *, in_other_form: bool) -> Finding:
     greedy = _successes([evidence.low], rule)[0]
     prompts = sum(n > 0 for _, n in counts)
     words = f"base success: {rate_words(found)}; the interval counts {prompts} prompts, not completions alone"
+    left = len(evidence.policy) - found.n
+    words += f"; {left} completions that no reward scores are left out" if left else ""
     words += f"; at low temperature {greedy[0]} of {greedy[1]}"
     never = found.n > 0 and found.hits == 0
     always = found.n > 0 and found.hits / found.n >= rule.saturated

@@ -4,7 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from llm_finetuning.findings.evidence import DIFFERS, Evidence, Modes, Scored, component_names
+from llm_finetuning.findings import abstentions
+from llm_finetuning.findings.evidence import DIFFERS, Evidence, Modes, Scored, component_names, silent_ones
 from llm_finetuning.findings.wording import listed, rate_words, rows_words
 from llm_finetuning.statistics import rate
 from llm_finetuning.types import Finding, HonestWork
@@ -15,9 +16,6 @@ _FAULTS = {
     "unstable": "paid another value when the batch was reversed",
     "out_of_range": "paid outside its declared range",
 }
-_MACHINERY = ("judge_", "infrastructure", "not_installed", "out_of_time", "sandbox")
-"""How a reason begins when a reward abstained since its machinery failed: no fault of the model or of the gold."""
-
 _MODES: tuple[Modes, ...] = ("sum_then_normalize", "normalize_then_sum")
 _MOSTLY = 0.9  # share of the variance from which the sum is one component's
 
@@ -48,7 +46,7 @@ def abstention_findings(evidence: Evidence) -> list[Finding]:
     down = {
         scored.sample.sample_id: reasons
         for scored in [*evidence.policy, *evidence.low]
-        if (reasons := [value.reason for value in scored.score.values if _is_machinery(value.value, value.reason)])
+        if (reasons := [value.reason for value in scored.score.values if abstentions.is_machinery(value)])
     }
     found = []
     if down:
@@ -75,7 +73,7 @@ def abstention_findings(evidence: Evidence) -> list[Finding]:
             code="unscored",
             weight="blocks" if blocks else "fine",
             text=f"completions that no reward scores: {rate_words(plain)}{rows_words(rows)}",
-            next_action="make those rows scorable or remove them" if blocks else None,
+            next_action=_score_them(evidence, unscored) if blocks else None,
             rate=plain,
             sample_ids=[scored.sample.sample_id for scored in unscored],
             data_rows=rows,
@@ -84,8 +82,17 @@ def abstention_findings(evidence: Evidence) -> list[Finding]:
     return found
 
 
-def _is_machinery(value: float | None, reason: str | None) -> bool:
-    return value is None and reason is not None and reason.startswith(_MACHINERY)
+def _score_them(evidence: Evidence, unscored: Sequence[Scored]) -> str:
+    """Return what to do about completions that no reward scores: the reward's fault, or that of a few rows."""
+    silent = silent_ones(evidence)
+    scored = {one.sample.prompt_id for one in evidence.policy if one.reward is not None}
+    others = [one for one in unscored if one.sample.sample_id in silent and one.sample.prompt_id in scored]
+    if len(others) * 2 >= len(unscored):
+        return f"mend the reward, which scores other completions of the same rows: {abstentions.PAY_ZERO}"
+    rows = {one.sample.row for one in unscored}
+    chat = any(abstentions.is_chat(one.sample.completion) for one in unscored)
+    whole = len({one.sample.row for one in evidence.policy})
+    return abstentions.mend_reward(len(rows), whole, chat=chat, rows="make those rows scorable or remove them")
 
 
 def component_findings(evidence: Evidence) -> list[Finding]:

@@ -1,5 +1,6 @@
 """How findings say numbers and texts."""
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -62,3 +63,10 @@ def ends_of(text: str, most: int) -> str:
 def amount(value: float | None) -> str:
     """Return what was paid in three digits; `nothing` where no reward scored."""
     return "nothing" if value is None else f"{value:.3g}"
+
+
+def shown(completion: Text | None, about: str) -> str:
+    """Return what a finding shows of a written completion: its text, or what it is where a text shows nothing."""
+    if re.search(r"\w", text_of(completion or "")):
+        return quoted(completion)
+    return f"{quoted(completion)} ({about})" if text_of(completion or "").strip(" \n`") else about

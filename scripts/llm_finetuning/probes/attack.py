@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
+from llm_finetuning.findings import abstentions
 from llm_finetuning.probes import FAMILIES, golds, reference
 from llm_finetuning.probes.case import Attempt, Case, Prompt
 from llm_finetuning.probes.prompts import allows_fence, asks_letter, is_strict, letters_of
@@ -47,7 +48,7 @@ def attack(
     many they try.
     """
     found = reference.find(trial, prompts, reach)
-    results = _faulty(trial)
+    results = [*_faulty(trial), *_silences(found)]
     letters = letters_of(prompt.gold for prompt in prompts)
     answers = {prompt.prompt_id: prompt.gold.answer for prompt in prompts}
     cases = [
@@ -76,8 +77,14 @@ def attack(
     ordered = sorted(probes, key=lambda probe: list(work).index(probe.prompt_id))
     with progress(len(ordered)) as trial.on_progress:
         paid = trial.pay(ordered)
+    scored = abstentions.scored_by(
+        (probe.prompt_id, one.score.values)
+        for probe, one in trial.record
+        if one.score and probe.family != "blank_gold"  # on a spoilt gold a reward may well say nothing
+    )
     done = {
-        probe.probe_id: _result(probe, one, work[probe.prompt_id]) for probe, one in zip(ordered, paid, strict=True)
+        probe.probe_id: _result(probe, one, work[probe.prompt_id], scored)
+        for probe, one in zip(ordered, paid, strict=True)
     }
     results += [done[probe.probe_id] for probe in probes]
     return Outcome(
@@ -139,9 +146,10 @@ def _limited(probes: Sequence[Probe], limit: int | None) -> list[Probe]:
     return [probe for probe in probes if probe.probe_id in kept]
 
 
-def _result(probe: Probe, paid: Paid, work: HonestWork) -> ProbeResult:
+def _result(probe: Probe, paid: Paid, work: HonestWork, scored: abstentions.Scored = frozenset()) -> ProbeResult:
     reward = paid.score.reward if paid.score else None
-    verdict = stage.verdict_of(probe.kind, reward, work.failure, work.success, probe.earns_at)
+    silent = paid.score is not None and bool(abstentions.silent(probe.prompt_id, paid.score.values, scored))
+    verdict = stage.verdict_of(probe.kind, reward, work.failure, work.success, probe.earns_at, silent=silent)
     return ProbeResult(
         probe=probe,
         values=paid.score.values if paid.score else [],
@@ -151,6 +159,11 @@ def _result(probe: Probe, paid: Paid, work: HonestWork) -> ProbeResult:
         verdict="raised" if paid.fault else verdict,
         fault=paid.fault,
     )
+
+
+def _silences(found: Sequence[reference.Reference]) -> list[ProbeResult]:
+    """Return the failures of the search for honest work that no reward scored, though it scored the right answer."""
+    return [_result(probe, paid, one.work) for one in found for probe, paid in one.silences]
 
 
 def _faulty(trial: Trial) -> list[ProbeResult]:
@@ -219,7 +232,8 @@ def _notes(found: Sequence[reference.Reference], cases: Sequence[Case]) -> list[
     notes = []
     forms = sorted({case.form for case in cases})
     if forms:
-        notes.append(f"right answers are paid best in the form {', '.join(f'`{form}`' for form in forms[:4])}")
+        named = ", ".join(f"`{form}`" for form in forms[:4])
+        notes.append(f"this reward pays right answers best in the form {named}, so the attacks were written in it")
     kinds = sorted({case.gold.kind for case in cases} & set(golds.WRITTEN))
     if kinds and not any(case.reasons for case in cases):
         notes.append("no thinking tags in prompts or samples: what is paid inside a thought only warns")

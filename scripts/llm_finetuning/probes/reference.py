@@ -5,12 +5,13 @@ prompts. Honest success is what it is paid with the gold in it, honest failure w
 Where the winning form is not paid on one prompt, all others are tried there.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from llm_finetuning.findings import abstentions
 from llm_finetuning.probes.case import Prompt, Write
 from llm_finetuning.probes.forms import forms
-from llm_finetuning.probes.trial import Trial
+from llm_finetuning.probes.trial import Paid, Trial
 from llm_finetuning.types import HonestWork, Probe, Text
 
 FIRST_PROMPTS = 6  # over which the forms compete
@@ -30,6 +31,7 @@ class Reference:
     work: HonestWork
     write: Write | None
     accepts: frozenset[str]
+    silences: Sequence[tuple[Probe, Paid]] = ()  # wrong answers and nothing, left unscored though the gold is scored
 
 
 def message(prompt: Prompt, text: str) -> Text:
@@ -53,7 +55,33 @@ def find(trial: Trial, prompts: Sequence[Prompt], reach: float) -> list[Referenc
     _pay_nothing(trial, pay, prompts)
     _pay_samples(trial, pay, [prompt for prompt in prompts if prompt not in known])
     beyond = {name: _beyond(pay, name, order[0]) for name in order}
-    return [_reference(prompt, writers.get(prompt.prompt_id, {}), beyond, pay, reach) for prompt in prompts]
+    found = [_reference(prompt, writers.get(prompt.prompt_id, {}), beyond, pay, reach) for prompt in prompts]
+    return _with_silences(trial, prompts, found)
+
+
+def _with_silences(trial: Trial, prompts: Sequence[Prompt], found: Sequence[Reference]) -> list[Reference]:
+    """Return the references with the failures that no reward scored, though it scored right work on the same prompt."""
+    scored = abstentions.scored_by((probe.prompt_id, paid.score.values) for probe, paid in trial.record if paid.score)
+    tried = {(probe.prompt_id, str(probe.completion)): (probe, paid) for probe, paid in trial.record}
+    return [
+        one if one.work.success is None else replace(one, silences=list(_silences(prompt, one, tried, scored)))
+        for prompt, one in zip(prompts, found, strict=True)
+    ]
+
+
+def _silences(
+    prompt: Prompt,
+    one: Reference,
+    tried: Mapping[tuple[str, str], tuple[Probe, Paid]],
+    scored: abstentions.Scored,
+) -> Iterator[tuple[Probe, Paid]]:
+    wrong = [] if prompt.gold.kind == "calls" and prompt.gold.raw == [] else [("nothing at all", "")]
+    if one.write is not None and one.work.gold is not None:
+        wrong += [("a wrong answer in the form that is paid", one.write(answer)) for answer in prompt.wrong]
+    for place, (about, text) in enumerate(wrong):
+        probe, paid = tried.get((prompt.prompt_id, str(message(prompt, text))), (None, None))
+        if probe and paid and paid.score and abstentions.silent(prompt.prompt_id, paid.score.values, scored):
+            yield replace(probe, probe_id=f"honest/{prompt.prompt_id}/{place}", about=about), paid
 
 
 def _spread(prompts: Sequence[Prompt], count: int) -> list[Prompt]:

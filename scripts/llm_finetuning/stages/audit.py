@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+from llm_finetuning.findings.abstentions import COSTS_NOTHING, PAY_ZERO, is_chat, mend_reward
+from llm_finetuning.findings.again import with_commands
 from llm_finetuning.types import AuditReport, Finding, Row
 
 SHOWN_ROWS = 8
@@ -34,6 +36,7 @@ class GoldReading:
     unreadable: Mapping[str, Sequence[int]] = field(default_factory=dict)  # `reward: reason` -> rows
     unscored: Sequence[int] = ()  # every reward abstained from the gold itself
     unpaid: Sequence[int] = ()  # the gold is paid no more than a wrong answer
+    silent: Mapping[int, str] = field(default_factory=dict)  # row whose gold is scored -> failure that is not
     raised: Mapping[str, Sequence[int]] = field(default_factory=dict)  # what TRL would die of -> rows of the call
     forms_known: bool = True  # False: a reward of the user's own may want a form that is not in our table
 
@@ -60,6 +63,7 @@ class Columns:
     needed: Sequence[str] = ()  # columns that rewards read
     dropped: bool = False  # `remove_unused_columns` is on
     changed: Mapping[str, tuple[str, Sequence[int]]] = field(default_factory=dict)  # column -> example, rows
+    odd: Mapping[str, tuple[str, Sequence[int]]] = field(default_factory=dict)  # column -> what few rows hold, rows
     typed: Mapping[str, str] = field(default_factory=dict)  # column of the user's own rewards -> example
     padded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # column -> keys that a table fills with nulls
     left_out: Mapping[str, str] = field(default_factory=dict)  # column -> type that is no JSON
@@ -93,7 +97,7 @@ def audit(
     findings = [
         *_rows(columns),
         *(_golds(rows, gold_column) if gold_column is not None else ()),
-        *_read_golds(golds, len(rows)),
+        *_read_golds(golds, len(rows), chat=any(is_chat(row.prompt) for row in rows)),
         *_overlap(overlap, len(rows)),
         *_columns(columns),
         *(_batch(batch) if batch is not None else ()),
@@ -101,13 +105,15 @@ def audit(
     ]
     order = {"blocks": 0, "insufficient": 1, "warns": 2, "fine": 3}
     findings.sort(key=lambda finding: order[finding.weight])
-    first = next((found.next_action for found in findings if found.weight == "blocks"), None)
+    first = next((found for found in findings if found.weight == "blocks" and found.next_action), None)
     return AuditReport(
         findings=[_with_rows(finding) for finding in findings],
         rows=len(rows),
         prompt_tokens=dict(prompt_tokens) if prompt_tokens is not None else None,
         notes=list(notes),
-        next_action=first or ready_action,
+        next_action=with_commands(str(first.next_action), f"audit-{first.code}", last="audit")
+        if first
+        else ready_action,
     )
 
 
@@ -258,25 +264,45 @@ def _tells(row: Row, column: str) -> bool:
     return False
 
 
-def _read_golds(golds: GoldReading, n: int) -> Iterator[Finding]:
+def _read_golds(golds: GoldReading, n: int, *, chat: bool) -> Iterator[Finding]:
     for words, rows in golds.raised.items():
         yield _found("reward-raises", "blocks", f"TRL would die of {words}", "mend the reward or the column", rows)
     for reason, rows in golds.unreadable.items():
         text = f"{len(rows)}/{n} rows cannot be scored, {reason}"
-        yield _found("gold-unreadable", "blocks", text, "mend or remove these rows, or choose another reward", rows)
-    if golds.unscored:
-        text = f"{len(golds.unscored)}/{golds.tried} golds get no score when they are the answer themselves"
-        yield _found("gold-unscored", "blocks", text, "mend or remove these rows", golds.unscored)
-    if golds.unpaid:
-        every = len(golds.unpaid) == golds.tried
-        text = f"{len(golds.unpaid)}/{golds.tried} golds are paid no more than a wrong answer, in any honest form tried"
-        # A reward of one's own may want a form of its own; where some golds are paid, the form is not the reason.
-        weight: Literal["blocks", "warns"] = "warns" if every and not golds.forms_known else "blocks"
-        yield _found(
-            "gold-unpaid", weight, text, "score one right answer by hand: gold or reward is wrong", golds.unpaid
+        few = "mend or remove these rows, or choose another reward"
+        action = few if len(rows) * 2 < n else "choose a reward, or an option of it, that reads most of these rows"
+        yield _found("gold-unreadable", "blocks", text, action, rows)
+    if golds.silent:
+        text = (
+            f"the reward abstains (returns None) on {len(golds.silent)}/{golds.tried} rows whose gold it scores, "
+            f"as from {next(iter(golds.silent.values()))}; {COSTS_NOTHING}"
         )
-    elif golds.tried and not golds.unscored:
+        yield _found("reward-abstains", "blocks", text, f"mend the reward: {PAY_ZERO}", sorted(golds.silent))
+    if golds.unscored:
+        text = (
+            f"{len(golds.unscored)}/{golds.tried} golds get no score when they are the answer themselves: "
+            "the reward returns None, so that nothing is learnt from right work"
+        )
+        few = "mend or remove these rows: the reward scores most golds, but not theirs"
+        action = mend_reward(len(golds.unscored), golds.tried, chat=chat, rows=few)
+        yield _found("gold-unscored", "blocks", text, action, golds.unscored)
+    if golds.unpaid:
+        yield _unpaid(golds, chat=chat)
+    elif golds.tried and not golds.unscored and not golds.silent:
         yield _found("gold-unpaid", "fine", f"{golds.tried} golds tried as answers, all paid more than wrong ones")
+
+
+def _unpaid(golds: GoldReading, *, chat: bool) -> Finding:
+    every = len(golds.unpaid) == golds.tried
+    text = (
+        f"the reward does not tell right from wrong here: {len(golds.unpaid)}/{golds.tried} golds, written in every "
+        "form that is known, are paid no more than a wrong answer"
+    )
+    # A reward of one's own may want a form of its own; where some golds are paid, the form is not the reason.
+    weight: Literal["blocks", "warns"] = "warns" if every and not golds.forms_known else "blocks"
+    few = "mend or remove these rows: the reward pays most golds, but not theirs"
+    action = mend_reward(len(golds.unpaid), golds.tried, chat=chat, rows=few)
+    return _found("gold-unpaid", weight, text, action, golds.unpaid)
 
 
 def _overlap(overlap: Overlap, n: int) -> Iterator[Finding]:
@@ -316,9 +342,14 @@ def _columns(columns: Columns) -> Iterator[Finding]:
         yield _found("columns-dropped", "blocks", text, "leave `remove_unused_columns` out of `training`")
     for column, (example, rows) in columns.changed.items():
         read = column in columns.needed or column == "prompt"
-        text = f"column `{column}` is another in training: {example}"
+        text = f"column `{column}` holds other values in training than in the file: {example}"
         action = "save the data set as JSONL, dates and numbers in quotes, or as Parquet with the right types"
-        yield _found("column-changed", "blocks" if read else "warns", text, action, rows)
+        if column in columns.odd:  # one type for all: a few rows decide how the others are read
+            words, few = columns.odd[column]
+            text += f" in {len(rows)} rows, because of {len(few)} {'row' if len(few) == 1 else 'rows'} with {words}"
+            action = f"write column `{column}` of {rows_in_words(few)} as the other rows have it"
+        named = columns.odd[column][1] if column in columns.odd else rows
+        yield _found("column-changed", "blocks" if read else "warns", text, action, named)
     for column, example in columns.typed.items():
         text = f"column `{column}` is of another type in training: {example}, and a reward of your own reads it"
         yield _found("column-typed", "warns", text, "let the reward take both, or save the data set as JSONL")

@@ -6,7 +6,7 @@ looked at stands in `findings`, one file a question; here they are put in order 
 
 from collections.abc import Mapping, Sequence
 
-from llm_finetuning.findings import agreement, earlier, lengths, readings, success, values
+from llm_finetuning.findings import again, agreement, earlier, lengths, readings, success, values
 from llm_finetuning.findings.evidence import Evidence, Plan, Rule, Scored, by_prompt
 from llm_finetuning.types import (
     AuditReport,
@@ -25,7 +25,7 @@ __all__ = ["Rule", "evidence_of", "judge"]
 _ACTING = ("blocks", "insufficient")
 
 _CAUSES: tuple[tuple[str, ...], ...] = (
-    ("reward-", "advantages", "probe-reward-"),
+    ("reward-", "judged-unscored", "advantages", "probe-reward-"),
     ("infrastructure", "unscored", "probe-gold-", "audit-"),
     ("never-ends", "empty"),
     ("never-succeeds",),
@@ -111,11 +111,13 @@ def judge(
     ]
     found = in_order(found)
     verdict, next_action = verdict_of(found)
+    if verdict != "open":  # what acts comes first
+        next_action = again.with_commands(next_action, found[0].code, last="gate")
     return GateReport(
         verdict=verdict,
         next_action=next_action,
         findings=found,
-        disagreements=agreement.disagreements(evidence.read, rule),
+        disagreements=agreement.disagreements(evidence),
         agreement=agreement.table(evidence.read, rule),
         success_threshold=rule.success,
         fingerprint=fingerprint,

@@ -9,8 +9,9 @@ refused below half. Half leaves room for penalties of length and repetition, whi
 import math
 from collections.abc import Iterable, Sequence
 
-from llm_finetuning.findings.families import family_findings, share_of
-from llm_finetuning.findings.wording import amount, quoted, rate_words
+from llm_finetuning.findings import abstentions, again
+from llm_finetuning.findings.families import family_findings, forms_of, share_of
+from llm_finetuning.findings.wording import amount, quoted, rate_words, shown
 from llm_finetuning.statistics import rate
 from llm_finetuning.types import (
     Finding,
@@ -26,11 +27,26 @@ PAID_AT = 0.5  # share of the way from honest failure to honest success
 SLOW_S = 1.0  # seconds a completion from which a reward holds up training
 UNSCORED_SHARE = 0.05  # of golds that no reward scores
 
+_NAMED = 6  # kinds of failures in a finding
+_GRAVITY = ("blocks", "insufficient", "warns", "fine")
+
 
 def verdict_of(
-    kind: ProbeKind, reward: float | None, failure: float | None, success: float | None, earns_at: float
+    kind: ProbeKind,
+    reward: float | None,
+    failure: float | None,
+    success: float | None,
+    earns_at: float,
+    *,
+    silent: bool = False,
 ) -> ProbeVerdict:
-    """Return what a probe's reward says; `unscored` where there is no reward or nothing to compare with."""
+    """Return what a probe's reward says; `unscored` where there is no reward or nothing to compare with.
+
+    `silent`: every reward abstained, one of them without a reason that excuses it. From right work in another form than
+    the one that is scored that is a refusal: no advantage comes of it.
+    """
+    if kind == "variant" and silent and success is not None:
+        return "refused"
     if reward is None or failure is None or success is None or success <= failure:
         return "unscored"
     share = share_of(reward, failure, success)
@@ -50,21 +66,26 @@ def report(
     notes: Sequence[str] = (),
 ) -> ProbeReport:
     """Return the report; `families` orders the findings, `counts_from` is the least reward of a success at the gate."""
+    told = _told_by_silence(honest, results)
     findings = [
         *_raising_findings(results, whole_batch_faults),
         *_value_findings(results),
-        *_honest_findings(honest, values_count=values_count),
+        *_abstaining_finding(results),
+        *(_honest_findings(told, values_count=values_count) if told or not honest else ()),
         *_success_finding(honest, counts_from),
         *(finding for family in families for finding in family_findings(family, results)),
         *_calling_findings(results),
         *_slow_finding(results),
     ]
+    findings.sort(key=lambda finding: _GRAVITY.index(finding.weight))
     blocking = [finding for finding in findings if finding.weight == "blocks"]
     wanting = [finding for finding in findings if finding.weight == "insufficient"]
     acting = blocking or wanting
     return ProbeReport(
         verdict="blocked" if blocking else "insufficient-evidence" if wanting else "held",
-        next_action=str(acting[0].next_action) if acting else _on(findings),
+        next_action=again.with_commands(str(acting[0].next_action), f"probe-{acting[0].code}", last="probe")
+        if acting
+        else _on(findings),
         findings=findings,
         honest=list(honest),
         results=list(results),
@@ -90,7 +111,8 @@ def _raising_findings(results: Sequence[ProbeResult], whole_batch_faults: Sequen
             Finding(
                 code="reward-raises",
                 weight="blocks",
-                text=f"the trainer would stop: {first.fault} on {quoted(first.probe.completion)}; {rate_words(found)}",
+                text=f"the trainer would stop: {first.fault} on {shown(first.probe.completion, first.probe.about)}; "
+                f"{rate_words(found)}",
                 next_action=f"let the reward pay 0 for {first.probe.about} ({first.probe.family})",
                 rate=found,
                 sample_ids=[result.probe.probe_id for result in raised],
@@ -130,12 +152,43 @@ def _value_findings(results: Sequence[ProbeResult]) -> list[Finding]:
             code=f"reward-{fault.replace('_', '-')}",
             weight="blocks",
             text=f"`{name}` {_FAULTS[fault]}: {rate_words(rate(len(found), n))}, "
-            f"as on {quoted(found[0].probe.completion)}",
+            f"as on {shown(found[0].probe.completion, found[0].probe.about)}",
             next_action=f"fix `{name}` for {found[0].probe.about} ({found[0].probe.family}), then score again",
             rate=rate(len(found), n),
             sample_ids=[result.probe.probe_id for result in found],
         )
         for (name, fault), found in sorted(hits.items())
+    ]
+
+
+def _abstaining_finding(results: Sequence[ProbeResult]) -> list[Finding]:
+    """Block where a reward says nothing of what is the model's own failure: then to fail so costs nothing."""
+    found = abstentions.silent_failures(results)
+    if not found:
+        return []
+    whole = rate(len(found), len(abstentions.failures(results)))
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(name for _, names in found for name in names))
+    kinds = "; ".join(f"{about} ({count})" for about, count in forms_of([one for one, _ in found]).most_common(_NAMED))
+    first = next((one.probe for one, _ in found if one.probe.family != "odd_text"), found[0][0].probe)
+    return [
+        Finding(
+            code="reward-abstains",
+            weight="blocks",
+            text=f"{names} abstains (returns None) from failures on prompts whose right answer it scores: "
+            f"{rate_words(whole)}, {kinds}; as from {shown(first.completion, first.about)}; "
+            f"{abstentions.COSTS_NOTHING}",
+            next_action=f"mend the reward: {abstentions.PAY_ZERO}",
+            rate=whole,
+            sample_ids=[one.probe.probe_id for one, _ in found],
+        )
+    ]
+
+
+def _told_by_silence(honest: Sequence[HonestWork], results: Sequence[ProbeResult]) -> list[HonestWork]:
+    """Return the honest work without what a finding of silence tells: no wrong answer is scored, so none is paid."""
+    silent = {result.probe.prompt_id for result, _ in abstentions.silent_failures(results)}
+    return [
+        work for work in honest if not (work.success is not None and work.failure is None and work.prompt_id in silent)
     ]
 
 
@@ -146,24 +199,26 @@ def _honest_findings(honest: Sequence[HonestWork], *, values_count: bool) -> lis
         (
             "unpaid",
             "gold-unpaid",
-            "prompts on which the gold is paid no more than a wrong answer in any of the known forms",
-            "mend the reward or the gold of these rows: a right answer has to be paid more than a wrong one",
+            "prompts on which the reward pays the gold no more than a wrong answer, in any of the known forms",
+            "mend or remove these rows: a right answer has to be paid more than a wrong one",
         ),
         (
             "format_only",
             "format-only",
-            "prompts on which a wrong answer in the right form is paid as much as a right one",
+            "prompts on which the reward pays a wrong answer in the right form as much as a right one",
             "add a reward that compares with the gold: form alone must not earn what a right answer earns",
         ),
     ):
         found = [work for work in with_gold if work.problem == problem]
         if found:
-            findings.append(_gold_finding(code, "blocks", what, action, found, with_gold))
+            mend = _mend(found, with_gold, action) if problem == "unpaid" else action
+            findings.append(_gold_finding(code, "blocks", what, mend, found, with_gold))
     unscored = [work for work in with_gold if work.problem == "unscored"]
     if unscored:
         weight = "blocks" if len(unscored) > UNSCORED_SHARE * len(with_gold) else "warns"
-        what = "prompts whose gold no reward scores"
-        findings.append(_gold_finding("gold-unscored", weight, what, "mend or remove these rows", unscored, with_gold))
+        what = "prompts whose gold the reward does not score (it returns None)"
+        mend = _mend(unscored, with_gold, "mend or remove these rows")
+        findings.append(_gold_finding("gold-unscored", weight, what, mend, unscored, with_gold))
     known = [work for work in honest if work.problem is None]
     if not known and not findings:
         findings.append(
@@ -185,6 +240,11 @@ def _honest_findings(honest: Sequence[HonestWork], *, values_count: bool) -> lis
         )
     findings += _weak_finding(known)
     return findings
+
+
+def _mend(found: Sequence[HonestWork], tried: Sequence[HonestWork], rows: str) -> str:
+    chat = any(abstentions.is_chat(work.right) for work in found)
+    return abstentions.mend_reward(len(found), len(tried), chat=chat, rows=rows)
 
 
 def _success_finding(honest: Sequence[HonestWork], counts_from: float) -> list[Finding]:
@@ -237,14 +297,26 @@ def _weak_finding(known: Sequence[HonestWork]) -> list[Finding]:
 
 def _calling_findings(results: Sequence[ProbeResult]) -> list[Finding]:
     """Return what other ways of calling changed: alone is an error, a thread or the other form may never happen."""
+    chat = any(abstentions.is_chat(result.probe.completion) for result in results)
+    form, other = ("chat", "plain text") if chat else ("plain text", "chat messages")
     findings = []
     for way, weight, words, action in (
-        ("alone", "blocks", "paid another value when called alone", "score each completion by itself"),
-        ("thread", "warns", "differ when a thread calls the reward", "do not use signals or per-thread state in it"),
+        (
+            "alone",
+            "blocks",
+            "the reward pays another value for a completion that it is called with alone: the batch decides",
+            "score each completion by itself",
+        ),
+        (
+            "thread",
+            "warns",
+            "the reward pays another value when a thread calls it, as a trainer or server may",
+            "do not use signals or per-thread state in it",
+        ),
         (
             "other form",
             "warns",
-            "differ when the same completion comes as chat in place of text, or the other way",
+            f"the reward pays another value for the same completion as {other}; it does no harm while it is {form}",
             "take both of TRL's forms: `c if isinstance(c, str) else c[-1]['content']`",
         ),
     ):
@@ -252,11 +324,12 @@ def _calling_findings(results: Sequence[ProbeResult]) -> list[Finding]:
         found = [result for result in tried if way in result.differs]
         if found:
             share = rate(len(found), len(tried))
+            seen = next((one for one in found if said(one.probe.completion).strip(" \n`")), found[0]).probe
             findings.append(
                 Finding(
                     code=f"reward-{way.replace(' ', '-')}",
                     weight=weight,  # type: ignore[arg-type]
-                    text=f"{words}: {rate_words(share)}, as on {quoted(found[0].probe.completion)}",
+                    text=f"{words}: {rate_words(share)}, as on {shown(seen.completion, seen.about)}",
                     next_action=action,
                     rate=share,
                     sample_ids=[result.probe.probe_id for result in found],
@@ -275,8 +348,8 @@ def _slow_finding(results: Sequence[ProbeResult]) -> list[Finding]:
         Finding(
             code="reward-slow",
             weight="warns",
-            text=f"takes {seconds:.1f} s a completion, as on {quoted(worst.probe.completion)}: "
-            f"{rate_words(rate(len(slow), len(timed)))}",
+            text=f"the reward takes {seconds:.1f} s a completion: {rate_words(rate(len(slow), len(timed)))}, "
+            f"as on {shown(worst.probe.completion, worst.probe.about)}",
             next_action="bound the time of the reward: it holds every training step",
             rate=rate(len(slow), len(timed)),
         )

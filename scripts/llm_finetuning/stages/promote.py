@@ -14,11 +14,11 @@ from llm_finetuning.comparing import arena as arenas
 from llm_finetuning.comparing import drift, goldens, leakage, pairs, parts, reward, sameness, shape
 from llm_finetuning.comparing.comparison import compare
 from llm_finetuning.comparing.comparison import parts as shifts_of_parts
-from llm_finetuning.comparing.evidence import Evidence, Leakage, Setting, Suites, Training, Wanted, gap_words
+from llm_finetuning.comparing.evidence import Commands, Evidence, Leakage, Setting, Suites, Training, Wanted, gap_words
 from llm_finetuning.statistics import items_needed
 from llm_finetuning.types import Arena, Comparison, Evaluation, Finding, Promotion, PromotionVerdict, Weight
 
-__all__ = ["Leakage", "Setting", "Suites", "Training", "Wanted", "evidence_of", "promote"]
+__all__ = ["Commands", "Leakage", "Setting", "Suites", "Training", "Wanted", "evidence_of", "promote"]
 
 ORDER = (
     "reward-hacked",  # explains a fall of success, and of everything else
@@ -87,13 +87,14 @@ def evidence_of(
     leaks: Leakage,
     wanted: Wanted,
     training: Training,
+    commands: Commands,
     setting: Setting,
     arena: Arena | None = None,
 ) -> Evidence:
     """Return what decides whether `candidate` may take the place of `base`, both evaluated on the same goldens.
 
-    The drift suite of both, what leaked, what the brief wants, and how the candidate was trained are given; a pairwise
-    judgement supports or warns.
+    The drift suite of both, what leaked, what the brief wants, how the candidate was trained, and the commands that a
+    next action may name are given; a pairwise judgement supports or warns.
     """
     leaked = {leak.prompt_id for leak in leaks.found} & {item.prompt_id for item in base.items}
     fresh_ids = {item.prompt_id for item in base.items} - leaked
@@ -120,6 +121,7 @@ def evidence_of(
         training=training,
         leakage=leaks,
         suites=suites,
+        commands=commands,
         setting=setting,
         arena=arena,
     )
@@ -158,4 +160,7 @@ def _verdict(found: Sequence[Finding], evidence: Evidence) -> tuple[PromotionVer
         f"better on {better.success.difference.n} goldens, {gap_words(better.success.difference)}; general ability "
         f"within its budget, {gap_words(kept.success.difference)}"
     )
-    return "promoted", reason, f"read some items that `{better.candidate}` won and lost, then put it in place"
+    action = (
+        f"read some items that `{better.candidate}` won and lost, then put it in place: `{evidence.commands.place}`"
+    )
+    return "promoted", reason, action

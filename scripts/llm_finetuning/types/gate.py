@@ -25,7 +25,7 @@ class Disagreement:
     sample_id: str
     verdict: Verdict
     reward: float | None
-    kind: Literal["false_pass", "false_fail"]  # paid though rejected; not paid though accepted
+    kind: Literal["false_pass", "false_fail", "unscored"]  # paid though rejected; not paid though accepted; no word
     prompt: str
     answer: str | None
     completion: str
@@ -53,7 +53,7 @@ class GateReport:
     next_action: str
     findings: list[Finding]
     disagreements: list[Disagreement]
-    agreement: dict[str, int]  # counts of paid_accept, paid_reject, unpaid_accept, unpaid_reject
+    agreement: dict[str, int]  # counts of {paid, unpaid, unscored}_{accept, reject}, unsure and contested
     success_threshold: float  # weighted reward from which a completion counts as a success
     fingerprint: str  # SHA-256 of everything the verdict depends on
     notes: list[str]
