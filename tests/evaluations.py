@@ -12,10 +12,30 @@ from llm_finetuning.evaluating.goldens import Goldens
 from llm_finetuning.evaluating.subject import Subject
 from llm_finetuning.sampling.drawing import sample_id
 from llm_finetuning.stages import evaluate as stage
+from llm_finetuning.stages.promote import Commands
 from llm_finetuning.types import Evaluation, RewardValue, Sample, Score
 
 BRIEF = runs.BRIEF.replace("id: id}", "id: id, evaluation: held.jsonl}")
 ROWS = 20
+
+COMMANDS = Commands(
+    compare="finetune compare R base tuned",
+    again=[
+        "finetune evaluate R --name base-2",
+        "finetune evaluate R --model M --name tuned-2",
+        "finetune compare R a b",
+    ],
+    more=["finetune evaluate R --samples 8 --name base-8", "finetune compare R base-8 tuned-8"],
+    more_samples=8,
+    scored_anew=["finetune evaluate R", "finetune evaluate R --model M --name tuned"],
+    moved=["eval/base.json", "eval/tuned.json"],
+    trained="finetune evaluate R --checkpoint final",
+    audit="finetune audit R",
+    diagnose="finetune diagnose R",
+    next_run="finetune new R-2 --from R",
+    place="finetune merge R",
+)
+"""What a next action of `compare` may name, for a run `R`."""
 
 
 def of_rewards(
@@ -75,17 +95,20 @@ def write_transcripts(
     model: str | None = None,
     greedy: bool = False,
     keep: int | None = None,
+    samples: int | None = None,
+    seconds: float | None = None,
     general: Callable[[int], bool] | None = lambda _: False,
 ) -> Path:
     """Write eval/NAME.samples.jsonl as a killed `evaluate` leaves it: `keep` completions, all of them when left out.
 
+    `samples` a row, the brief's when left out, each of which took so many `seconds` of its batch.
     Beside it stand those of the drift suite, of which `general` tells by its place which item is answered rightly; None
     leaves them out.
     """
     asked = subject(folder, model=model)
-    suite = Goldens(asked, samples=None, greedy=greedy)
+    suite = Goldens(asked, samples=samples, greedy=greedy)
     passed = "low_temperature" if greedy else "policy"
-    samples = [
+    drawn = [
         Sample(
             sample_id=sample_id(f"h{i}", passed, index),
             prompt_id=f"h{i}",
@@ -99,13 +122,14 @@ def write_transcripts(
             tokens=3,
             finish_reason="stop",
             temperature=0.0 if greedy else 1.0,
+            seconds=seconds,
         )
         for i, columns in enumerate(_columns(folder))
         for index in range(suite.samples)
     ]
     path = folder / "eval" / f"{name}.samples.jsonl"
     path.parent.mkdir(exist_ok=True)
-    _write(path, suite, samples, keep)
+    _write(path, suite, drawn, keep)
     if general is not None:
         beside = General(asked, is_chat=False)
         _write(path.with_name(f"{name}.drift.samples.jsonl"), beside, drift_samples(general), None)

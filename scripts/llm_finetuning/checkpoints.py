@@ -15,6 +15,7 @@ FOLDER = "train/checkpoints"  # of a run directory; the trainer writes checkpoin
 FINAL = "train/model"  # what the trainer saves when it has finished
 MERGED = "train/merged"  # what `finetune merge` makes of it where it is an adapter
 ADAPTER = "adapter_config.json"
+MERGE_RECORD = "merge.json"  # in a merged folder: `adapter` is the folder that it was made of, `sha256` its digest then
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _READ_LONG = 5e9  # bytes of weights from which reading them is said
@@ -123,13 +124,48 @@ def digest(loaded: LoadedBrief, candidate: Candidate) -> str:
     return artifact.digest_value([_identity(source) for source in (candidate.model, candidate.adapter) if source])
 
 
+def weights_of(folder: Path) -> list[Path]:
+    """Return the files of weights in the folder of a model or an adapter, in order; none where there is no folder."""
+    return sorted({path for pattern in _WEIGHTS for path in folder.glob(pattern)})
+
+
+def settings_of(folder: Path) -> list[Path]:
+    """Return the small files beside the weights that decide which model a folder holds."""
+    return [folder / name for name in (*lineage.MODEL_FILES, ADAPTER) if (folder / name).is_file()]
+
+
+def merged_of(folder: Path) -> dict[str, Any] | None:
+    """Return what `finetune merge` recorded in a folder that it wrote; None in any other."""
+    try:
+        found = json.loads((folder / MERGE_RECORD).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("adapter"), str) else None
+
+
+def check_merged(loaded: LoadedBrief, candidate: Candidate) -> None:
+    """Refuse a merged folder whose adapter was trained again since: its name would stand for the training before."""
+    if loaded.brief.sampling.engine == "endpoint" or candidate.adapter is not None:
+        return
+    record = merged_of(Path(candidate.model)) if Path(candidate.model).is_absolute() else None
+    if record is None or not weights_of(Path(record["adapter"])):
+        return
+    source = _of_folder(loaded, Path(record["adapter"]))
+    if digest(loaded, source) != record.get("sha256"):
+        step = [] if source.name == "final" else ["--checkpoint", source.name.removeprefix("checkpoint-")]
+        again = artifact.shell_line("merge", loaded.run_dir, *step)
+        raise Refusal(
+            f"{candidate.model}: was made of {record['adapter']} as it was before it was trained again; make it again: "
+            f"`{again}`"
+        )
+
+
 def _identity(source: str) -> Any:
     folder = Path(source)
     if not folder.is_absolute():
         return source
-    weights = sorted({path for pattern in _WEIGHTS for path in folder.glob(pattern)})
+    weights = weights_of(folder)
     size = sum(path.stat().st_size for path in weights)
     if size > _READ_LONG:
         console.note(f"reading {size / 1e9:.0f} GB of weights in {folder} to tell them from others")
-    settings = [folder / name for name in (*lineage.MODEL_FILES, ADAPTER) if (folder / name).is_file()]
-    return {path.name: artifact.digest_file(path) for path in (*weights, *settings)}
+    return {path.name: artifact.digest_file(path) for path in (*weights, *settings_of(folder))}

@@ -1,8 +1,9 @@
 """`compare` on written evaluations: the verdict and its exit code, the two files, leaks, drift, and what is refused."""
 
-import dataclasses
+import fcntl
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import evaluations
+import finished_runs
 import judge_records
 from engines.endpoint_stub import StubServer
 from llm_finetuning import artifact, brief, checkpoints, drift, lineage
@@ -148,31 +150,200 @@ def test_a_suite_that_is_missing_is_asked_for_by_a_command_that_runs(run: Path, 
     """Pasted into a shell it measures what is missing, of the same model under the same name."""
     two(run, finetune, better, general=None)
     out = finetune("compare", run, "base", "tuned")[1]
-    asked = f"finetune evaluate {run} --suite drift --model some/tuned --name tuned"
-    assert f"next: measure it: `{asked}`" in out
+    asked = f"finetune evaluate {run} --model some/tuned --suite drift --name tuned"
+    assert f"next: measure it: `{asked}`, then `finetune compare {run} base tuned`" in out
+    assert f"general ability of `tuned` was not measured (`{asked}`)" in out
     evaluations.write_transcripts(run, "tuned", better, model="some/tuned", general=able)
     assert finetune(*asked.split()[1:])[0] == 0
     assert finetune("compare", run, "base", "tuned")[0] == 0
 
 
+def edge(row: int, index: int) -> bool:
+    """Tell which completions of a candidate are right that is a little better, at the edge of what is shown."""
+    return index < 2 or (index == 2 and row < 5)
+
+
+@pytest.mark.parametrize("given", ["my-run", "."], ids=["from above", "from inside"])
+def test_the_next_action_is_run_as_it_stands(
+    tmp_path: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """More completions of both under names that are free, then those two: every command of it does what it says."""
+    run = evaluations.write_run(tmp_path / "my-run", evaluations.BRIEF + "evaluation: {gain: 0.1}\n")
+    model = save(run / "train" / "model", b"trained")
+    evaluated(run, "base", finetune, lambda _, index: index < 2)
+    evaluated(run, "final", finetune, edge, "--model", str(model))
+    (run / "eval" / "final-8.drift.samples.jsonl").write_text("taken")
+    monkeypatch.chdir(run if given == "." else tmp_path)
+    code, out, _ = finetune("compare", given, "base", "final")
+    assert code == 3
+    lines = out.splitlines()
+    asked = re.findall(r"`(finetune [^`]*)`", lines[-1])
+    assert asked == [
+        f"finetune evaluate {given} --samples 8 --name base-8",
+        f"finetune evaluate {given} --checkpoint final --samples 8 --name final-8-2",
+        f"finetune compare {given} base-8 final-8-2",
+    ]
+    assert str(tmp_path) not in lines[-1]
+    for name, right, named in (("base-8", lambda _, index: index < 4, None), ("final-8-2", lambda *_: True, model)):
+        evaluations.write_transcripts(
+            run, name, right, model=None if named is None else str(named), samples=8, general=None
+        )
+    codes = [finetune(*shlex.split(line)[1:])[0] for line in asked]
+    assert codes == [0, 0, 0]
+
+
+def test_a_power_line_never_asks_for_what_is_there(run: Path, finetune: Finetune) -> None:
+    """It names the kind of its number, and how many more are needed only where more are."""
+    (run / "brief.yaml").write_text((run / "brief.yaml").read_text() + "evaluation: {gain: 0.1}\n")
+    evaluated(run, "base", finetune, lambda _, index: index < 2)
+    evaluated(run, "tuned", finetune, edge, "--model", "some/tuned")
+    out = finetune("compare", run, "base", "tuned")[1]
+    power = "power, from the paired answers: these 20 goldens show a difference of 0.0"
+    assert power in out
+    assert "; the wanted 0.1 (evaluation.gain) takes no more of them\n" in out
+    assert "the figure of `evaluate` is an estimate from the base alone" in out
+    (run / "brief.yaml").write_text((run / "brief.yaml").read_text().replace("gain: 0.1", "gain: 0.05"))
+    out = finetune("compare", run, "base", "tuned")[1]
+    needed = re.search(r"the wanted 0.05 \(evaluation.gain\) takes about (\d+) goldens\n", out)
+    assert needed is not None
+    assert int(needed[1]) > 20
+    assert f"evaluate both on about {needed[1]} goldens" in out
+
+
+def save(folder: Path, weights: bytes) -> Path:
+    """Leave what a training leaves of a whole model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(weights)
+    return folder
+
+
+def row_of(run: Path, finetune: Finetune, file: str) -> dict[str, str]:
+    facts = json.loads(finetune("status", run, "--json")[1])
+    found: dict[str, str] = next(one for one in facts["artifacts"] if one["file"] == file)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("model", "name", "expected"),
+    ("place", "name", "options"),
     [
-        ("some/model", "base", ""),
-        ("some/model", "again", " --name again"),
-        ("{run}/train/model", "final", " --checkpoint final"),
-        ("{run}/train/checkpoints/checkpoint-30", "checkpoint-30", " --checkpoint 30"),
-        ("{run}/train/checkpoints/checkpoint-30", "mine", " --checkpoint 30 --name mine"),
-        ("hub/other", "other", " --model hub/other --name other"),
+        ("train/model", "final", "--checkpoint final"),
+        ("train/checkpoints/checkpoint-30", "checkpoint-30", "--checkpoint 30"),
+        ("train/merged", "merged", "--model {run}/train/merged"),
     ],
 )
-def test_the_command_names_the_model_as_it_was_named(run: Path, model: str, name: str, expected: str) -> None:
-    """The base by nothing, a checkpoint by its step, any other by its folder or id."""
-    loaded = brief.load(run)
-    found = dataclasses.replace(
-        evaluations.of_rewards([[1.0]]), name=name, model=model.replace("{run}", str(loaded.run_dir))
+def test_an_evaluation_of_a_model_that_was_trained_anew_counts_no_more(
+    run: Path, finetune: Finetune, place: str, name: str, options: str
+) -> None:
+    """One line with the file, what changed and the command that mends it; that command run, all is well again."""
+    model = save(run / place, b"first training")
+    (model / "trainer_state.json").write_text("{}")
+    evaluated(run, "base", finetune, lambda _, index: index < 1)
+    evaluated(run, name, finetune, better, "--model", str(model))
+    assert finetune("compare", run, "base", name)[0] == 0
+    assert row_of(run, finetune, "eval/NAME.json")["state"] == "done"
+
+    save(model, b"other training")  # as many bytes
+    again = f"finetune evaluate {run} {options.replace('{run}', str(run))} --fresh"
+    words = f"{place} holds another model than was measured (model.safetensors changed); measure it: `{again}`"
+    code, out, err = finetune("compare", run, "base", name)
+    assert (code, out) == (2, "")
+    assert err == f"finetune: {run}/eval/{name}.json: {words}\n"
+    assert row_of(run, finetune, "promotion.json")["state"] == "stale"
+    row = row_of(run, finetune, "eval/NAME.json")
+    assert row["state"] == "stale"
+    assert words in row["detail"]
+
+    before = {path.name: path.read_bytes() for path in (run / "eval").glob(f"{name}*")}
+    code, _, err = finetune(*again.split()[1:], "--python", "/no/such/python")
+    assert code == 2
+    assert {path.name: path.read_bytes() for path in (run / "eval").glob(f"{name}*")} == before  # nothing came of it
+    assert not list((run / "eval").glob("aside-*"))
+    for path in (run / "eval").glob(f"{name}*"):
+        path.rename(run / path.name)
+    evaluated(run, name, finetune, better, "--model", str(model))
+    assert finetune("compare", run, "base", name)[0] == 0
+
+    for path in sorted(model.iterdir()):
+        path.unlink()
+    model.rmdir()
+    assert finetune("compare", run, "base", name)[0] == 0  # it is gone, as after a move to another machine
+
+
+def test_what_follows_on_an_evaluation_can_be_run(run: Path, finetune: Finetune) -> None:
+    """It is compared with what it may be compared with; the base is measured alike where it was not."""
+
+    def following(name: str, *options: str) -> str:
+        model = options[options.index("--model") + 1] if "--model" in options else None
+        samples = 8 if "8" in options else None
+        evaluations.write_transcripts(run, name, lambda *_: True, model=model, samples=samples, general=able)
+        code, out, err = finetune("evaluate", run, "--name", name, *options)
+        assert code == 0, err
+        return out.splitlines()[-1].removeprefix("next: ")
+
+    tuned = ("--model", "some/tuned")
+    assert following("t4", *tuned) == f"finetune evaluate {run}"
+    assert following("only", "--suite", "drift", *tuned) == (
+        f"finetune evaluate {run} --model some/tuned --suite goldens --name only"
     )
-    assert contest.drift_command(loaded, found) == f"finetune evaluate {loaded.run_dir} --suite drift{expected}"
+    following("base")
+    assert following("t4", *tuned) == f"finetune compare {run} base t4"
+    alike = following("t8", *tuned, "--samples", "8")
+    assert alike == f"finetune evaluate {run} --samples 8 --name base-2"
+    assert following("base-2", "--samples", "8") == f"finetune audit {run}"  # the road's own next step
+    assert following("t8", *tuned, "--samples", "8") == f"finetune compare {run} base-2 t8"
+    assert finetune("compare", run, "base-2", "t8")[0] == 3
+
+
+def test_status_asks_for_the_measure_that_is_of_a_training_before(tmp_path: Path, finetune: Finetune) -> None:
+    """Before any comparison, with the line that mends it; not while it trains, when checkpoints come and go."""
+    run = finished_runs.write_drawn(tmp_path)
+    finished_runs.examine(run)
+    finished_runs.read(run)
+    finished_runs.build(run)
+    finished_runs.train(run)
+    for verb, options in (("diagnose", ()), ("evaluate", ("final",)), ("evaluate", ("last",))):
+        assert finetune(verb, run, *(word for step in options for word in ("--checkpoint", step)))[0] == 0
+
+    def following() -> str:
+        return str(json.loads(finetune("status", run, "--json")[1])["next"])
+
+    assert following() == f"finetune compare {run} base final"
+    save(run / "train" / "model", b"MODEL")
+    assert following() == f"finetune evaluate {run} --checkpoint final --fresh"
+    (run / "train" / "logs" / "outcome.json").unlink()
+    with (run / "train" / "logs" / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "train" in following()
+        assert "evaluate" not in following()
+
+
+def test_a_merged_model_goes_with_its_adapter(run: Path, finetune: Finetune) -> None:
+    """Once the adapter was trained anew neither what was merged before nor its evaluation is what the run trained."""
+    adapter = run / "train" / "model"
+    adapter.mkdir(parents=True)
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "some/model"}))
+    (adapter / "adapter_model.safetensors").write_bytes(b"first training")
+    loaded = brief.load(run)
+    digest = checkpoints.digest(loaded, checkpoints.checkpoint(loaded, "final"))
+    merged = save(run / "train" / "merged", b"merged")
+    (merged / "merge.json").write_text(json.dumps({"adapter": str(adapter), "sha256": digest}))
+    err = finetune("compare", run, "base", "merged")[2]
+    evaluated(run, "base", finetune, lambda _, index: index < 1)
+    err = finetune("compare", run, "base", "merged")[2]
+    assert f"make it: finetune evaluate {run} --model {run}/train/merged\n" in err
+    evaluated(run, "merged", finetune, better, "--model", str(merged))
+    assert finetune("compare", run, "base", "merged")[0] == 0
+
+    (adapter / "adapter_model.safetensors").write_bytes(b"other training")
+    calls = f"`finetune merge {run}`, then `finetune evaluate {run} --model {run}/train/merged --fresh`"
+    code, _, err = finetune("compare", run, "base", "merged")
+    assert code == 2
+    assert err.endswith(f"(adapter_model.safetensors changed); measure it: {calls}\n")
+    code, _, err = finetune("evaluate", run, "--model", merged, "--name", "later")
+    assert code == 2
+    assert "was made of" in err
+    assert err.endswith(f"before it was trained again; make it again: `finetune merge {run}`\n")
 
 
 def leak(run: Path, rows: int, *, column: str = "prompt") -> None:
@@ -229,7 +400,8 @@ def test_training_data_that_is_gone_cannot_be_searched(run: Path, finetune: Fine
     assert code == 3
     assert "was not searched for the goldens: " in out
     assert "no such file" in out
-    assert "next: correct `dataset.path` of " in out
+    assert "next: correct `dataset.path`" in out
+    assert f", then `finetune compare {run} base tuned`\n" in out
 
 
 @pytest.mark.parametrize(
@@ -284,6 +456,7 @@ def test_compare_refuses_what_cannot_be_compared(run: Path, finetune: Finetune) 
     assert f"make it: finetune evaluate {run}" in finetune("compare", run, "base", "tuned")[2]
     evaluated(run, "base", finetune, lambda *_: True)
     evaluated(run, "greedy", finetune, lambda *_: True, "--greedy")
+    (run / "brief.json").write_bytes((run / "eval" / "base.json").read_bytes())
     for names, words in (
         (("base", "base"), "compared with itself"),
         (
@@ -294,6 +467,11 @@ def test_compare_refuses_what_cannot_be_compared(run: Path, finetune: Finetune) 
         (("base", "checkpoint-12"), f"make it: finetune evaluate {run} --checkpoint 12"),
         (("base", "../no/such.json"), "no such evaluation; there are base, greedy; check the path"),
         (("base", "greedy"), "differs in sampling settings (samples 1 for 4, temperature 0.0 for 1.0)"),
+        (
+            ("base", "greedy"),
+            f"`finetune evaluate {run} --greedy --name base-2`, then `finetune compare {run} base-2 greedy`\n",
+        ),
+        (("base", run / "brief.json"), "is no evaluation in the folder `eval` of a run; name one that is"),
         (("base", "greedy.drift"), "is of the drift suite; name the evaluation of the goldens"),
     ):
         code, _, err = finetune("compare", run, *names)
@@ -303,6 +481,7 @@ def test_compare_refuses_what_cannot_be_compared(run: Path, finetune: Finetune) 
     (run / "brief.yaml").write_text((run / "brief.yaml").read_text().replace("last_number", "whole"))
     evaluated(run, "later", finetune, lambda *_: True)
     err = finetune("compare", run, "base", "later")[2]
+    assert f"`finetune evaluate {run} --name base-2`, then `finetune evaluate {run} --name later-2`, then " in err
     assert "differs in rewards of brief.yaml" in err
     assert "the kept completions are scored anew" in err
     (run / "held.jsonl").write_text((run / "held.jsonl").read_text().replace('"level": 0', '"level": 50'))

@@ -1,8 +1,9 @@
 """`evaluate` on written transcripts: no engine is started, since nothing is missing."""
 
+import contextlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 import evaluations
 from llm_finetuning import artifact, brief, checkpoints
+from llm_finetuning.commands import evaluate
 from llm_finetuning.errors import Refusal
+from llm_finetuning.evaluating import kept
 from llm_finetuning.types import Evaluation
 
 Finetune = Callable[..., tuple[int, str, str]]
@@ -107,12 +110,67 @@ def test_a_baseline_is_never_overwritten_by_something_else(
     code, out, err = finetune("evaluate", run, "--name", "base", *options)
     assert (code, out) == (2, "")
     assert len(err.strip().splitlines()) == 1
+    assert "; or set that one aside with --fresh" in err
     assert f"differs in {named}, and is never overwritten; give this one a name of its own: --name base-2" in err
     assert ("scored anew" in err) == anew
     assert before == (run / "eval" / "base.json").read_bytes()
     if anew:
         (run / "eval" / "base.json").unlink()
         assert finetune("evaluate", run)[0] == 0
+
+
+def test_another_name_that_is_offered_is_free(run: Path, finetune: Finetune) -> None:
+    """Both where a result is there and where its completions are those of something else."""
+    evaluated(run, "base", finetune, lambda *_: True)
+    evaluations.write_transcripts(run, "base-2", lambda *_: True, keep=3)
+    assert "a name of its own: --name base-3, which `compare` takes" in finetune("evaluate", run, "--samples", "8")[2]
+    err = finetune("evaluate", run, "--samples", "8", "--name", "base-2", "--suite", "goldens")[2]
+    assert "another name (--name base-2-2), or set that one aside with --fresh" in err
+
+
+def test_fresh_sets_aside_all_of_a_name_and_measures_anew(
+    run: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both suites with their completions, each time into a folder of its own; what has another name stays."""
+    for name, options in (("base", ()), ("tuned", ("--model", "some/tuned"))):
+        evaluated(run, name, finetune, lambda *_: False, *options)
+    before = {path.name: path.read_bytes() for path in (run / "eval").iterdir()}
+    real = kept.set_aside
+
+    @contextlib.contextmanager
+    def and_draw(folder: Path, name: str) -> Iterator[Path | None]:
+        assert (folder / f".{name}.lock").exists()  # nobody else makes it meanwhile
+        with real(folder, name) as aside:
+            evaluations.write_transcripts(run, name, lambda *_: True)  # in the engine's place
+            yield aside
+
+    monkeypatch.setattr(kept, "set_aside", and_draw)
+    for number in (1, 2):
+        code, out, err = finetune("evaluate", run, "--fresh")
+        assert code == 0, err
+        assert f"what was there of base is in {run}/eval/aside-{number}\n" in err
+        assert f"wrote: {run}/eval/base.json\nwrote: {run}/eval/base.drift.json\n" in out
+        files = ("base.json", "base.drift.json", "base.samples.jsonl", "base.drift.samples.jsonl")
+        assert {path.name for path in (run / "eval" / f"aside-{number}").iterdir()} == set(files)
+    assert all((run / "eval" / "aside-1" / name).read_bytes() == before[name] for name in files)
+    assert artifact.read_json(run / "eval" / "base.json", Evaluation).records[0].passes["1"].value == 1.0
+    assert (run / "eval" / "tuned.json").read_bytes() == before["tuned.json"]
+    assert "pass@1: base 1.000 (drift 0.000), tuned 0.000 (drift 0.000)" in finetune("status", run)[1]
+
+
+def test_ctrl_c_after_fresh_names_the_line_that_goes_on(
+    run: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line that was typed would set aside what it has drawn."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluate, "run", interrupted)
+    options = ("--model", "some/tuned", "--suite", "goldens", "--greedy")
+    err = finetune("evaluate", run, *options, "--fresh")[2]
+    assert f"`finetune evaluate {run} --model some/tuned --suite goldens --greedy` goes on with it" in err
+    assert "goes on with it" not in finetune("evaluate", run, *options)[2]
 
 
 def test_changed_rows_and_edited_completions_are_noticed(run: Path, finetune: Finetune) -> None:

@@ -37,9 +37,7 @@ def test_both_suites_are_measured_under_one_name(run: Path, finetune: Finetune) 
     evaluations.write_transcripts(run, "base", lambda *_: True, general=lambda place: place < 6)  # arithmetic
     code, out, err = finetune("evaluate", run)
     assert code == 0, err
-    told = f"drift suite: {ITEMS} items of up to {drift.MAX_TOKENS} tokens each, which may take minutes; "
-    assert told in err
-    assert told not in finetune("evaluate", run)[2]  # it is there
+    assert "drift suite" not in err  # its completions are there
     assert "[default: both]" in finetune("evaluate", "--help")[1]
     goldens, found = read(run, "base"), read(run, "base.drift")
     assert (goldens.suite, found.suite, goldens.name, found.name) == ("goldens", "drift", "base", "base")
@@ -57,6 +55,8 @@ def test_both_suites_are_measured_under_one_name(run: Path, finetune: Finetune) 
     assert f"base: some/model on {ITEMS} items of the drift suite, greedy" in out
     assert f"wrote: {run}/eval/base.json\nwrote: {run}/eval/base.drift.json\n" in out
     facts = json.loads(finetune("evaluate", run, "--json")[1])
+    files = [f"{run}/eval/base.json", f"{run}/eval/base.drift.json"]
+    assert (facts["wrote"], facts["there"]) == ([], files)
     assert (facts["suite"], facts["drift"]["suite"], facts["drift"]["items"]) == ("goldens", "drift", ITEMS)
     assert f"pass@1: base 1.000 (drift {6 / ITEMS:.3f})" in finetune("status", run)[1]
 
@@ -75,6 +75,61 @@ def test_an_evaluation_goes_on_with_the_suite_that_is_missing(run: Path, finetun
     assert finetune("evaluate", run)[0] == 0
     assert (run / "eval" / "base.json").stat().st_ino == before  # not even written anew
     assert read(run, "base.drift").suite == "drift"
+
+
+def test_only_what_was_made_is_said_to_be_written(run: Path, finetune: Finetune) -> None:
+    """What was there before is named as such, suite by suite; nothing of it is written again."""
+    evaluations.write_transcripts(run, "base", lambda *_: True)
+    assert finetune("evaluate", run, "--suite", "drift")[0] == 0
+    out = finetune("evaluate", run)[1]
+    assert f"is there already: {run}/eval/base.drift.json\nwrote: {run}/eval/base.json\nnext: " in out
+    out = finetune("evaluate", run)[1]
+    there = f"is there already: {run}/eval/base.json\nis there already: {run}/eval/base.drift.json\nnext: "
+    assert there in out
+    assert "wrote" not in out
+
+
+def test_a_drift_suite_of_the_same_model_is_not_drawn_twice(run: Path, finetune: Finetune) -> None:
+    """Under another name its completions are taken over, unless they were touched or are another model's."""
+    evaluations.write_transcripts(run, "base", lambda *_: True, general=lambda place: place < 6)
+    assert finetune("evaluate", run)[0] == 0
+    evaluations.write_transcripts(run, "base-8", lambda *_: True, samples=8, general=None)
+    code, _, err = finetune("evaluate", run, "--samples", "8", "--name", "base-8", *NOWHERE)
+    assert code == 0, err
+    assert "the completions are those of base.drift.samples.jsonl, of the same model; nothing is drawn" in err
+    assert read(run, "base-8.drift").items == read(run, "base.drift").items
+    assert read(run, "base-8.drift").name == "base-8"
+
+    evaluations.write_transcripts(run, "other", lambda *_: True, model="some/other", general=None)
+    assert "/no/such/python" in finetune("evaluate", run, "--model", "some/other", *NOWHERE)[2]
+    for name in ("base", "base-8"):
+        kept = run / "eval" / f"{name}.drift.samples.jsonl"
+        kept.write_text(kept.read_text() + "\n")
+    evaluations.write_transcripts(run, "third", lambda *_: True, general=None)
+    assert "/no/such/python" in finetune("evaluate", run, "--name", "third", *NOWHERE)[2]
+
+
+def test_the_drift_suite_is_announced_with_what_it_takes(run: Path, finetune: Finetune) -> None:
+    """First that it comes and how to leave it, once the held-out rows are drawn how long; later as the base took."""
+    evaluations.write_transcripts(run, "base", lambda *_: True, seconds=0.01, general=None)
+    code, _, err = finetune("evaluate", run, *NOWHERE)
+    assert code == 2
+    size = f"{ITEMS} items of up to {drift.MAX_TOKENS} tokens each"
+    first, begins = [line for line in err.splitlines() if line.startswith("drift suite")]
+    took = "about 7 min to 14 min at the pace of the held-out rows"
+    assert first == (
+        f"drift suite, after the held-out rows: {size}, {took}; `--suite goldens` leaves it for later, and until "
+        "`--suite drift` has measured it `compare` promotes nothing"
+    )
+    assert begins == f"drift suite: {size}, {took}; a killed one goes on later"
+    assert (run / "eval" / "base.json").exists()  # before it begins
+
+    evaluations.write_transcripts(run, "base", lambda *_: True, seconds=0.01, general=lambda _: False)
+    err = finetune("evaluate", run)[2]
+    assert "drift suite" not in err
+    err = finetune("evaluate", run, "--model", "some/tuned", *NOWHERE)[2]
+    assert "how long is said when they are drawn; `--suite goldens` leaves it for later" in err
+    assert "drift suite" not in finetune("evaluate", run, "--model", "some/x", "--suite", "goldens", *NOWHERE)[2]
 
 
 def test_the_drift_suite_alone_asks_for_no_goldens_and_no_rewards(run: Path, finetune: Finetune) -> None:

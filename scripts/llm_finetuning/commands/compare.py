@@ -40,10 +40,15 @@ def command(run_dir: Path, base: str, candidate: str, arena: bool, python: str |
     promotion.json has every finding, promotion-report.html the items that were won and lost. Both must be of the same
     rows, settings and graders.
     """
-    from llm_finetuning import live_view
+    from llm_finetuning import as_given, live_view
+    from llm_finetuning.evaluating import calls
 
-    found = run(run_dir, base, candidate, arena=arena, python=python)
+    with as_given.refusals(run_dir):
+        found = run(run_dir, base, candidate, arena=arena, python=python)
     lines = [live_view.one_line(line) for line in lines_of(found, run_dir)]  # an id or a bucket may hold any text
+    named = [run_dir, run_dir.parent / calls.free_run(run_dir.resolve()).name]  # and the run that may follow on it
+    for folder in named:
+        lines = [as_given.said(line, folder) for line in lines]
     console.finish(lines, facts_of(found, run_dir), as_json=as_json)
     return EXIT_OF[found.verdict]
 
@@ -76,6 +81,10 @@ def current(loaded: Any) -> "Promotion":
     found = artifact.read_json(loaded.run_dir / "promotion.json", Promotion)
     names = [str(found.header.settings.get(side)) for side in ("base", "candidate")]
     artifact.check_parents(found.path, found.header, contest.parents_of(loaded, *names))
+    try:
+        contest.check_models(loaded, *names)
+    except contest.Retrained as retrained:
+        raise artifact.Stale(found.path, retrained.found.folder, retrained.found.words) from None
     return found.records[0]
 
 
@@ -120,11 +129,16 @@ def _table(decides: "Comparison", found: "Promotion") -> Iterator[str]:
         yield f"  {row.name:<{first}}{before:>{width}}{after:>{width}}   {gap} ({ends})"
     test = f"{decides.test} test: p = {decides.p_value:.2g}"
     yield f"  items won {decides.won}, lost {decides.lost}, equal {decides.tied}; {test}"
-    needed = ""
-    if found.items_needed is not None:
-        needed = f"; about {found.items_needed} of them would show the wanted {found.wanted_gain:g} (evaluation.gain)"
-    shown = f"a difference of {decides.smallest_shown:.3f} in four of five tries"
-    yield f"  paired, with the spread that was measured: so many goldens show {shown}{needed}"
+    n, gain = decides.success.difference.n, f"the wanted {found.wanted_gain:g} (evaluation.gain)"
+    if found.items_needed is None:
+        needed = ""
+    elif found.items_needed > n:
+        needed = f"; {gain} takes about {found.items_needed} goldens"
+    else:
+        needed = f"; {gain} takes no more of them"
+    shown = f"show a difference of {decides.smallest_shown:.3f} in four of five tries"
+    yield f"  power, from the paired answers: these {n} goldens {shown}{needed}"
+    yield "  (the figure of `evaluate` is an estimate from the base alone, made before anything was paired)"
 
 
 def _leak_lines(found: "Promotion") -> Iterator[str]:

@@ -10,7 +10,6 @@ from llm_finetuning import console
 from llm_finetuning.commands import options
 from llm_finetuning.errors import MachineryFailure, Refusal
 
-RECORD = "merge.json"  # in the merged folder: what it was made of
 LOST = 0.5  # of what the adapter changed; a merge that is farther off may have lost its gain
 NEEDS = ("torch", "transformers", "peft")
 
@@ -92,12 +91,11 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 
 def _record(target: Path) -> dict[str, Any] | None:
     """Return what a merged folder was made of; None where there is none. Refuses a folder of somebody else's."""
-    if not target.exists():
-        return None
-    try:
-        found: dict[str, Any] = json.loads((target / RECORD).read_text("utf-8"))
-    except (OSError, ValueError):
-        raise Refusal(f"{target}: is there, and `finetune merge` did not write it; move it away") from None
+    from llm_finetuning import checkpoints
+
+    found = checkpoints.merged_of(target)
+    if found is None and target.exists():
+        raise Refusal(f"{target}: is there, and `finetune merge` did not write it; move it away")
     return found
 
 
@@ -106,7 +104,7 @@ def _merged(of: dict[str, Any], target: Path, python: str | None) -> dict[str, A
     import shutil
     from contextlib import closing
 
-    from llm_finetuning import artifact, environment
+    from llm_finetuning import artifact, checkpoints, environment
     from llm_finetuning.program import run_program
 
     interpreter = environment.training_python(python, NEEDS)
@@ -119,7 +117,7 @@ def _merged(of: dict[str, Any], target: Path, python: str | None) -> dict[str, A
         with closing(run_program("merger", job, python=interpreter)) as records:
             (found,) = records
         record = of | {key: value for key, value in found.items() if key != "kind"}
-        artifact.write_text(draft / RECORD, json.dumps(record) + "\n")
+        artifact.write_text(draft / checkpoints.MERGE_RECORD, json.dumps(record) + "\n")
         if target.exists():
             target.rename(old)
         draft.rename(target)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from llm_finetuning.comparing.evidence import Evidence, Training, gap_words, shift_words
+from llm_finetuning.comparing.evidence import Evidence, Training, gap_words, in_turn, shift_words
 from llm_finetuning.comparing.pairs import LEVEL
 from llm_finetuning.statistics import non_inferior
 from llm_finetuning.types import Comparison, Finding
@@ -23,8 +23,9 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code="drift-missing",
             weight="insufficient",
-            text="general ability was not measured for both models: a gain on the task may have cost it",
-            next_action=f"measure it: `{'`, then `'.join(evidence.suites.missing)}`",
+            text=f"general ability of {_unmeasured(evidence)} was not measured ({in_turn(evidence.suites.missing)}): a "
+            "gain on the task may have cost it",
+            next_action=f"measure it: {in_turn([*evidence.suites.missing, evidence.commands.compare])}",
         )
         return
     gap = found.success.difference
@@ -35,7 +36,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             code="drift-exceeded",
             weight="blocks",
             text=f"{words}: a larger drop than the budget of {budget:g}",
-            next_action=remedy(evidence.training),
+            next_action=_remedy(evidence),
             estimate=gap,
         )
     elif standing == "unclear":
@@ -43,7 +44,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             code="drift-unclear",
             weight="insufficient",
             text=f"{words}: neither shown to stay within the budget of {budget:g} nor to exceed it",
-            next_action=remedy(evidence.training),
+            next_action=_remedy(evidence),
             estimate=gap,
         )
     else:
@@ -63,6 +64,18 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
         )
     yield from _falls(found, is_within=standing == "within")
     yield from _kinds(evidence)
+
+
+def _unmeasured(evidence: Evidence) -> str:
+    suites, names = evidence.suites, evidence.goldens
+    lacking = [
+        name for name, found in ((names.base, suites.base), (names.candidate, suites.candidate)) if found is None
+    ]
+    return " and of ".join(f"`{name}`" for name in lacking)
+
+
+def _remedy(evidence: Evidence) -> str:
+    return f"{remedy(evidence.training)}; `{evidence.commands.next_run}` begins that run"
 
 
 def remedy(training: Training) -> str:

@@ -42,6 +42,23 @@ class Suites:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """What a next action names, each ready for a shell as it stands."""
+
+    compare: str  # these two, once more
+    again: Sequence[str]  # measures both in the same way under free names, and compares those
+    more: Sequence[str]  # likewise with more completions an item; empty where no more can be drawn
+    more_samples: int  # completions an item of those
+    scored_anew: Sequence[str]  # scores the kept completions of both, once the files in `moved` are moved away
+    moved: Sequence[str]
+    trained: str  # measures what the run trained, or says how it is trained
+    audit: str
+    diagnose: str
+    next_run: str  # begins a run with this one's brief
+    place: str  # what makes use of the candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What is known of two evaluations beside their numbers."""
 
@@ -72,6 +89,7 @@ class Evidence:
     training: Training
     leakage: Leakage
     suites: Suites
+    commands: Commands
     setting: Setting
     arena: Arena | None
 
@@ -103,3 +121,8 @@ def shift_words(shift: Shift, form: str = ".3f") -> str:
 def gap_words(gap: Estimate, form: str = ".3f") -> str:
     """Return a difference as `-0.350, 95% interval -0.396 to -0.304`."""
     return f"{gap.value:+{form}}, 95% interval {gap.low:+{form}} to {gap.high:+{form}}"
+
+
+def in_turn(commands: Sequence[str]) -> str:
+    """Return commands as they are run one after another: "`a`, then `b`"."""
+    return ", then ".join(f"`{command}`" for command in commands)

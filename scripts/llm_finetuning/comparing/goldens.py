@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from llm_finetuning.comparing.evidence import Evidence, gap_words, shift_words
+from llm_finetuning.comparing.evidence import Evidence, gap_words, in_turn, shift_words
+from llm_finetuning.comparing.pairs import LEVEL
 from llm_finetuning.types import Finding
 
 
@@ -23,7 +24,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             code="not-graded",
             weight="insufficient",
             text="no golden was graded for both models",
-            next_action="mend the graders until they grade the goldens' completions, then evaluate both again",
+            next_action=f"mend the graders until they grade the goldens' completions, {_scored_anew(evidence)}",
         )
         return
     could_undo = evidence.ungraded and (
@@ -38,7 +39,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
                 weight="blocks",
                 text=f"success on {gap.n} goldens falls from {shift_words(success)}; {_test(evidence)}",
                 next_action=f"keep `{found.base}`; read the {found.lost} items that `{found.candidate}` lost in "
-                "promotion-report.html, and train on what they have in common",
+                f"promotion-report.html, and train on what they have in common: `{evidence.commands.next_run}`",
                 estimate=gap,
             )
     elif found.verdict == "improved":
@@ -56,7 +57,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             code="no-difference",
             weight="insufficient",
             text=f"no difference is shown on {gap.n} goldens: success from {shift_words(success)}; "
-            f"{_test(evidence)}{text}",
+            f"{_test(evidence)}{_agreement(evidence)}{text}",
             next_action=mend,
             estimate=gap,
         )
@@ -66,6 +67,28 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
 def _test(evidence: Evidence) -> str:
     found = evidence.deciding
     return f"{found.won} won, {found.lost} lost, {found.test} p = {found.p_value:.2g}"
+
+
+def _agreement(evidence: Evidence) -> str:
+    """Return which of interval and test shows a difference where the other does not; a verdict needs both."""
+    found = evidence.deciding
+    gap = found.success.difference
+    by_interval, by_test = gap.low > 0 or gap.high < 0, found.p_value <= LEVEL
+    if by_interval == by_test:
+        return ""
+    if found.test == "exact McNemar":
+        interval, test = "Tango's, an approximation", "McNemar's, which counts chance out"
+    else:
+        interval, test = "Student's, which takes the gains to be spread like a bell", "sign-flip, which does not"
+    return (
+        f"; the interval ({interval}) leaves 0 {'out' if by_interval else 'in'}, and the test ({test}) gives chance "
+        f"{'at most' if by_test else 'more than'} 1 in 20: a difference counts only where both show it"
+    )
+
+
+def _scored_anew(evidence: Evidence) -> str:
+    moved = " and ".join(evidence.commands.moved)
+    return f"move {moved} away, and score the kept completions anew: {in_turn(evidence.commands.scored_anew)}"
 
 
 def _small(evidence: Evidence) -> Iterator[Finding]:
@@ -84,27 +107,25 @@ def _undecided(evidence: Evidence) -> tuple[str, str]:
     """Return what more is to be said where nothing is shown, and the one thing to do about it."""
     found, wanted = evidence.deciding, evidence.wanted.gain
     gap = found.success.difference
+    commands, again = evidence.commands, in_turn(evidence.commands.again)
     if found.success.base + wanted > 1:
+        solved = f"`{found.base}` solves {found.success.base:.0%} of these"
         return (
             f"; `{found.base}` leaves no room for a gain of {wanted:g}",
-            f"take harder goldens: `{found.base}` solves {found.success.base:.0%} of these",
+            f"take harder goldens: {solved}; then {again}",
         )
     if gap.high < wanted:
-        return (
-            f"; a gain of {wanted:g} is ruled out",
-            f"train longer or on other data: more goldens will not show a gain of {wanted:g}, which these rule out",
-        )
+        never = f"more goldens will not show a gain of {wanted:g}, which these rule out"
+        return f"; a gain of {wanted:g} is ruled out", f"train longer or on other data, `{commands.next_run}`: {never}"
     needed = evidence.items_needed
     words = f"; paired, so many show {found.smallest_shown:.3f} in four of five tries"
+    edge = "the difference is at the edge of what these goldens show"
     if needed is not None and needed > gap.n:
-        return (
-            words,
-            f"evaluate both on about {needed} goldens: so many show a gain of {wanted:g} in four of five tries",
-        )
-    return (
-        words,
-        "evaluate both with more `--samples` an item: the difference is at the edge of what these goldens show",
-    )
+        power = f"so many show a gain of {wanted:g} in four of five tries"
+        return words, f"evaluate both on about {needed} goldens: {power}; add them, then {again}"
+    if not commands.more:
+        return words, f"evaluate both on more goldens, about {2 * gap.n}: {edge}; add them, then {again}"
+    return words, f"{edge}: evaluate both with {commands.more_samples} samples an item, {in_turn(commands.more)}"
 
 
 def _enough(evidence: Evidence) -> Iterator[Finding]:
@@ -121,7 +142,8 @@ def _enough(evidence: Evidence) -> Iterator[Finding]:
             weight="insufficient",
             text=f"{n} goldens decide: one of them moves pass@1 by {1 / n:.3f}, more than the wanted gain of "
             f"{evidence.wanted.gain:g}",
-            next_action=f"add goldens: about {max(least, evidence.items_needed or 0)} to show that gain",
+            next_action=f"add goldens: about {max(least, evidence.items_needed or 0)} to show that gain; then "
+            f"{in_turn(evidence.commands.again)}",
         )
 
 
@@ -137,5 +159,5 @@ def _ungraded(evidence: Evidence) -> Finding:
         weight="insufficient",
         text=f"{evidence.ungraded} of {evidence.items} goldens have completions that were not graded, which could undo "
         f"the {what}",
-        next_action="mend the graders until they grade these completions, then evaluate both again",
+        next_action=f"mend the graders until they grade these completions, {_scored_anew(evidence)}",
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from llm_finetuning.comparing.evidence import Evidence, gap_words
+from llm_finetuning.comparing.evidence import Evidence, gap_words, in_turn
 from llm_finetuning.findings.wording import listed
 from llm_finetuning.types import Finding
 
@@ -15,13 +15,13 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
     `leaked-power`: none is shown without them either, but they gained no more; what is left is only too little.
     `leaked`: the gain holds without them. `leakage-unread`: nobody looked, so that any gain may be this.
     """
-    leaks = evidence.leakage
+    leaks, again = evidence.leakage, evidence.commands.compare
     if leaks.unread is not None:
         yield Finding(
             code="leakage-unread",
             weight="insufficient",
             text=f"the training data was not searched for the goldens: {leaks.unread}",
-            next_action=leaks.mend,
+            next_action=leaks.mend if "`finetune " in leaks.mend else f"{leaks.mend}, then {in_turn([again])}",
         )
     ids = sorted({leak.prompt_id for leak in leaks.found})
     if not ids:
@@ -32,7 +32,10 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
         return
     rows = sorted({leak.row for leak in leaks.found})
     words = f"{len(ids)} goldens stand in the training data ({listed(ids)}) and are left out"
-    away = f"take rows {listed(rows)} out of the training data and train again, or take other goldens"
+    away = (
+        f"take rows {listed(rows)} out of the training data, `{evidence.commands.audit}` until none is left, and train "
+        "again; or take other goldens"
+    )
     whole, rest, own = evidence.goldens, evidence.fresh, evidence.leaked
     lost = whole.verdict == "improved" and rest is not None and rest.verdict != "improved"
     if lost and rest is not None and own is not None:

@@ -27,7 +27,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
                 text=f"bucket `{bucket.name}` falls: {gap_words(gap)} on {gap.n} goldens, "
                 f"p = {bucket.adjusted:.2g} for {len(evidence.buckets)} buckets",
                 next_action=f"read what was lost of `{bucket.name}` in promotion-report.html, and train on more rows "
-                "of it; or take it out of the goldens, if it no longer counts",
+                f"of it, `{evidence.commands.next_run}`; or take it out of the goldens, if it no longer counts",
                 estimate=gap,
             )
 

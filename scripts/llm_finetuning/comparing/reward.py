@@ -30,7 +30,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             weight="blocks",
             text=f"reward hacking: {both}",
             next_action=f"read the {READ} best paid completions of `{evidence.deciding.candidate}` with "
-            "`finetune diagnose`, mend the reward, and gate it again before any more training",
+            f"`{evidence.commands.diagnose}`, mend the reward, and gate it again before any more training",
             estimate=reward.difference,
         )
     elif evidence.deciding.success.difference.n:
@@ -38,8 +38,8 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             code="reward-unmatched",
             weight="insufficient",
             text=f"{both}: the reward is shown to rise, success is not",
-            next_action=f"read the {READ} best paid completions of `{evidence.deciding.candidate}`: are they better "
-            "work, or only better paid?",
+            next_action=f"read the {READ} best paid completions of `{evidence.deciding.candidate}` with "
+            f"`{evidence.commands.diagnose}`: are they better work, or only better paid?",
             estimate=reward.difference,
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from llm_finetuning.comparing.evidence import Evidence
+from llm_finetuning.comparing.evidence import Evidence, in_turn
 from llm_finetuning.types import Finding
 
 
@@ -17,7 +17,7 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             code="same-model",
             weight="insufficient",
             text="both evaluations are of the same model: what differs is chance, engine or seed",
-            next_action="evaluate the model that was trained: `finetune evaluate RUN --checkpoint final`",
+            next_action=f"evaluate the model that was trained: `{evidence.commands.trained}`",
         )
     if found.engines_differ:
         yield Finding(
@@ -31,5 +31,5 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
             code="goldens-changed",
             weight="warns",
             text="the goldens are others today than those that both were evaluated on",
-            next_action="evaluate both on the goldens of today, under new names",
+            next_action=f"evaluate both on the goldens of today: {in_turn(evidence.commands.again)}",
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from llm_finetuning.comparing.evidence import Evidence, gap_words, shift_words
+from llm_finetuning.comparing.evidence import Evidence, gap_words, in_turn, shift_words
 from llm_finetuning.types import Finding
 
 LONGER = 0.2  # share of the base's mean length from which a change of length is worth a look
@@ -31,8 +31,9 @@ def _cut(evidence: Evidence) -> Iterator[Finding]:
             code="cut-without-gain",
             weight="blocks",
             text=f"{words}, and success does not rise: {shift_words(evidence.deciding.success)}",
-            next_action="read cut completions: if they would end, evaluate both with a larger "
-            "`max_completion_length`; if they ramble, give the reward a `length_penalty` and train again",
+            next_action="read cut completions: if they would end, give the brief a larger `max_completion_length`: "
+            f"{in_turn(evidence.commands.again)}; if they ramble, give the reward a `length_penalty` and train again, "
+            f"`{evidence.commands.next_run}`",
             estimate=cut.difference,
         )
     else:

@@ -46,7 +46,7 @@ class Completions:
         wanted = drawing.Drawing(
             path=transcripts,
             parents={**parents, **self.parents},
-            settings={"sampling": self.settings, "model": candidate.shown},
+            settings={"sampling": self.settings, "model": candidate.shown, **self._subject.server},
             anew=anew,
         )
         source = drawing.Source(model=candidate.model, adapter=candidate.adapter)

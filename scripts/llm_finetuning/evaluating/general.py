@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from llm_finetuning import drift, lineage
+from llm_finetuning import artifact, console, drift, lineage, pipeline
 from llm_finetuning.brief import LoadedBrief
+from llm_finetuning.errors import Refusal
 from llm_finetuning.evaluating.completions import Completions, fingerprint
 from llm_finetuning.evaluating.subject import Subject
 from llm_finetuning.sampling import drawing
@@ -47,7 +48,13 @@ class General:
         """Do nothing: the suite grades by itself."""
 
     def draw(self, transcripts: Path, *, anew: str) -> list[Sample]:
-        """Return the completions, drawn as far as they are missing."""
+        """Return the completions, drawn as far as they are missing; those of the same model under another name are."""
+        if not transcripts.exists() and (before := drawn_before(self._subject, self, transcripts)) is not None:
+            console.note(
+                f"drift suite: the completions are those of {before.name}, of the same model; nothing is drawn"
+            )
+            found = artifact.read_lines(before, Sample)
+            artifact.write_lines(transcripts, found.header, found.records)
         return self.completions.draw(transcripts, {"drift items": self.fingerprint}, anew=anew)
 
     def evaluation(self, name: str, drawn: list[Sample]) -> Evaluation:
@@ -74,3 +81,25 @@ def prompts_are_chat(subject: Subject) -> bool:
     named = loaded.brief.dataset.evaluation is not None
     rows = drawing.rows_of(lineage.held_out(loaded) if named else loaded, subject.python)
     return isinstance(rows[0].prompt, list)
+
+
+def drawn_before(subject: Subject, suite: General, transcripts: Path) -> Path | None:
+    """Return the file with these very completions that another evaluation of the run kept; None where there is none.
+
+    They are greedy, so that the same model gives them again. A server may serve another model by now.
+    """
+    if subject.sampled.brief.sampling.engine == "endpoint":
+        return None
+    wanted = suite.of_completions()
+    for path in sorted(transcripts.parent.glob(f"*{pipeline.DRIFT}.json")):
+        before = pipeline.transcripts_of(path)
+        if before == transcripts or not before.exists():
+            continue
+        try:
+            parents = artifact.read_json(path, Evaluation).header.parents
+        except Refusal:  # it is no part of what was asked for
+            continue
+        is_same = all(parents.get(name) == digest for name, digest in wanted.items())
+        if is_same and parents.get(before.name) == artifact.digest_file(before):
+            return before
+    return None

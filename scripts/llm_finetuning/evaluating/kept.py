@@ -1,6 +1,8 @@
 """Evaluations that are made: found by their name, with the completions that they kept."""
 
+import contextlib
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llm_finetuning import artifact, checkpoints, pipeline
@@ -30,6 +32,8 @@ def evaluation_of(run_dir: Path, name: str) -> Kept:
         there = sorted(one.stem for one in (run_dir / "eval").glob("*.json") if not one.stem.endswith(pipeline.DRIFT))
         known = f"there are {', '.join(there)}; " if there else ""
         raise Refusal(f"{path}: no such evaluation; {known}{_making(run_dir, name)}")
+    if path.parent.name != "eval" or pipeline.names_artifact(path.stem):
+        raise Refusal(f"{path}: is no evaluation in the folder `eval` of a run; name one that is, or move it into one")
     return read(path)
 
 
@@ -39,6 +43,10 @@ def _making(run_dir: Path, name: str) -> str:
         return "check the path"
     if name == checkpoints.BASE:
         return f"make it: {artifact.shell_line('evaluate', run_dir)}"
+    merged = run_dir / checkpoints.MERGED
+    if name == merged.name:
+        before = "" if merged.is_dir() else f"{artifact.shell_line('merge', run_dir)}, then "
+        return f"make it: {before}{artifact.shell_line('evaluate', run_dir, '--model', str(merged))}"
     step = name.removeprefix("checkpoint-")
     if step in ("final", "last") or (step != name and step.isdecimal()):
         return f"make it: {artifact.shell_line('evaluate', run_dir, '--checkpoint', step)}"
@@ -70,6 +78,42 @@ def _check_follows(path: Path, found: Evaluation) -> None:
         raise Refusal(
             f"{path}: holds no items, one twice, or no pass@1; move it away and evaluate again, never edit it"
         )
+
+
+@contextlib.contextmanager
+def set_aside(folder: Path, name: str) -> Iterator[Path | None]:
+    """Move all that is there of an evaluation, both suites with their completions, into a folder of its own below.
+
+    Yields that folder, None where nothing was there. It comes back where the block fails before anything took its
+    place.
+    """
+    from llm_finetuning.evaluating.calls import files_of
+
+    there = [path for path in files_of(folder, name) if path.exists()]
+    if not there:
+        yield None
+        return
+    number = 1
+    while (aside := folder / f"aside-{number}").exists():
+        number += 1
+    _move(there, aside)
+    try:
+        yield aside
+    except BaseException:
+        if not any(path.exists() for path in files_of(folder, name)):
+            _move([aside / path.name for path in there], folder)
+            aside.rmdir()
+        raise
+
+
+def _move(paths: Sequence[Path], folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+        for path in paths:
+            path.rename(folder / path.name)
+    except OSError as error:
+        words = (error.strerror or str(error)).lower()
+        raise Refusal(f"{folder}: {words}; check the folder and its permissions") from None
 
 
 def completions_of(found: Kept) -> list[Sample]:

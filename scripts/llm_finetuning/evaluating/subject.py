@@ -8,6 +8,7 @@ from llm_finetuning.addresses import is_address
 from llm_finetuning.brief import EndpointBrief, LoadedBrief
 from llm_finetuning.checkpoints import Candidate
 from llm_finetuning.errors import Refusal
+from llm_finetuning.evaluating import calls, spots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,21 @@ class Subject:
     candidate: Candidate
     digest: str  # which model it is
     python: str | None  # the training interpreter, where the caller names one
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a header keeps of the model beside its digest: spots of its folders, and the server of `--endpoint`."""
+        if self.sampled.brief.sampling.engine != "endpoint":
+            return {spots.KEY: spots.of(self.loaded.run_dir, self.candidate)}
+        return self.server
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """The record of the server that `--endpoint` names; empty where it names none."""
+        server = self.sampled.brief.sampling.endpoint
+        if self.sampled is self.loaded or server is None:
+            return {}
+        return {calls.SERVER: {"url": server.url, "api_key_env": server.api_key_env}}
 
 
 def subject_of(
@@ -80,5 +96,5 @@ def check_same_model(subject: Subject, *paths: Any) -> None:
         if found.header.parents.get("model") != subject.digest:
             raise Refusal(
                 f"{path}: is of another model ({found.records[0].model}) than {subject.candidate.shown}, or of other "
-                "weights; give this one another --name"
+                "weights; give this one another --name, or set that one aside with --fresh"
             )

@@ -8,8 +8,9 @@ from typing import Any
 
 from llm_finetuning import artifact, checkpoints, dataset, judging, lineage, pipeline
 from llm_finetuning.brief import FILE_NAME, LoadedBrief
+from llm_finetuning.comparing.evidence import in_turn
 from llm_finetuning.errors import Refusal
-from llm_finetuning.evaluating import kept
+from llm_finetuning.evaluating import calls, kept, spots
 from llm_finetuning.evaluating.completions import fingerprint, scored_anew
 from llm_finetuning.promoting import golden_leaks
 from llm_finetuning.recipes import variants
@@ -18,6 +19,8 @@ from llm_finetuning.types import Arena, Build, Evaluation, Promotion, Row, Sampl
 
 MAY_DIFFER = ("model", "seed", "engine")
 """Parents of an evaluation that two of one comparison need not share; the completions are never the same."""
+
+MOST_SAMPLES = 64  # completions an item up to which more are asked for; beyond, more items tell more
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Contest:
                 lora=training.get("adapter", "none") != "none",
                 beta=float(training.get("beta") or 0.0),
             ),
+            commands=self._commands(),
             setting=stage.Setting(
                 same_model="model" in parents[0] and parents[0]["model"] == parents[1].get("model"),
                 engines_differ=parents[0].get("engine") != parents[1].get("engine"),
@@ -84,7 +88,7 @@ class Contest:
     def _suites(self) -> stage.Suites:
         measured = [None if side.drift is None else side.drift.records[0] for side in self.sides]
         missing = [
-            drift_command(self.loaded, side.goldens.records[0])
+            calls.drift(self.loaded, side.goldens)
             for side, found in zip(self.sides, measured, strict=True)
             if found is None
         ]
@@ -132,10 +136,34 @@ class Contest:
         )
 
     def _unknown_goldens(self) -> stage.Leakage:
-        again = artifact.shell_line("evaluate", self.loaded.run_dir, "--name", f"{self.base.name}-2")
+        again = in_turn(calls.both(self.loaded, [side.goldens for side in self.sides]))
         return stage.Leakage(
             unread="the goldens' prompts are neither in the kept completions nor in the held-out rows of today",
-            mend=f"evaluate both on the goldens of today, under new names: `{again}`",
+            mend=f"evaluate both on the goldens of today: {again}",
+        )
+
+    def _commands(self) -> stage.Commands:
+        """Return what a next action may name, for these two in this run."""
+        loaded, sides = self.loaded, [side.goldens for side in self.sides]
+        run_dir, base = loaded.run_dir, self.base.goldens.records[0]
+        more = max(2 * base.samples, 4)
+        draws_more = not base.greedy and more <= MOST_SAMPLES
+        has_trained = (run_dir / checkpoints.FINAL).is_dir()
+        following = calls.free_run(run_dir)
+        return stage.Commands(
+            compare=artifact.shell_line("compare", run_dir, *(calls.name_in(run_dir, found.path) for found in sides)),
+            again=calls.both(loaded, sides),
+            more=calls.both(loaded, sides, samples=more) if draws_more else [],
+            more_samples=more,
+            scored_anew=calls.scored_anew(loaded, sides),
+            moved=[_shown(loaded, found.path) for found in sides],
+            trained=artifact.shell_line("evaluate", run_dir, "--checkpoint", "final")
+            if has_trained
+            else artifact.shell_line("status", run_dir),
+            audit=artifact.shell_line("audit", run_dir),
+            diagnose=artifact.shell_line("diagnose", run_dir),
+            next_run=artifact.shell_line("new", following, "--from", str(run_dir)),
+            place=calls.place(loaded, self.candidate.goldens, following),
         )
 
     def _arena(self, leaked: set[str]) -> Arena:
@@ -166,11 +194,12 @@ class Contest:
 def contest_of(loaded: LoadedBrief, base: str, candidate: str) -> Contest:
     """Return two evaluations with their drift suites; refuses two that cannot be compared."""
     before, after = _side(loaded, base), _side(loaded, candidate)
+    check_models(loaded, base, candidate)
     if before.goldens.path.resolve() == after.goldens.path.resolve():
         raise Refusal(f"{before.goldens.path}: compared with itself; name two evaluations")
-    _check_comparable(before.goldens, after.goldens)
+    _check_comparable(loaded, before.goldens, after.goldens)
     if before.drift is not None and after.drift is not None:
-        _check_comparable(before.drift, after.drift)
+        _check_comparable(loaded, before.drift, after.drift)
     return Contest(loaded, before, after)
 
 
@@ -186,23 +215,28 @@ def parents_of(loaded: LoadedBrief, base: str, candidate: str) -> dict[str, str]
     return {**found, **lineage.brief_part(loaded, "evaluation")}
 
 
-def drift_command(loaded: LoadedBrief, found: Evaluation) -> str:
-    """Return the command that measures the drift suite of the model of an evaluation."""
-    options = ["--suite", "drift"]
-    own = checkpoints.base_model(loaded)
-    named = checkpoints.BASE
-    if found.model == str(loaded.run_dir / checkpoints.FINAL):
-        options += ["--checkpoint", "final"]
-        named = "final"
-    elif Path(found.model).parent == loaded.run_dir / checkpoints.FOLDER:
-        options += ["--checkpoint", Path(found.model).name.rpartition("-")[2]]
-        named = Path(found.model).name
-    elif found.model != own.shown:
-        options += ["--model", found.model]
-        named = ""
-    if found.name != named:
-        options += ["--name", found.name]
-    return artifact.shell_line("evaluate", loaded.run_dir, *options)
+def check_models(loaded: LoadedBrief, *names: str) -> None:
+    """Raise Retrained for an evaluation of a folder that holds another model now; what is not there is passed over."""
+    for name in names:
+        goldens = kept.path_of(loaded.run_dir, name)
+        for path in (goldens, kept.drift_path(goldens)):
+            if not path.exists():
+                continue
+            try:
+                evaluation = kept.read(path)
+            except Refusal:  # who needs what is in it refuses it
+                continue
+            if (found := calls.outdated(loaded, evaluation)) is not None:
+                raise Retrained(path, found)
+
+
+class Retrained(Refusal):
+    """An evaluation of a folder that was trained anew since."""
+
+    def __init__(self, path: Path, found: calls.Outdated) -> None:
+        """Name the evaluation, the folder and what to do."""
+        super().__init__(f"{path}: {found.words}")
+        self.found = found
 
 
 def _data_digest(loaded: LoadedBrief) -> dict[str, str]:
@@ -230,7 +264,7 @@ def _side(loaded: LoadedBrief, name: str) -> Side:
         raise Refusal(
             f"{beside}: is of another model ({drift.records[0].model}) than {path.name} "
             f"({goldens.records[0].model}); measure the drift suite again: "
-            f"`{drift_command(loaded, goldens.records[0])}` after moving that file away"
+            f"`{calls.drift(loaded, goldens)}` after moving that file away"
         )
     return Side(goldens, drift)
 
@@ -243,16 +277,30 @@ def _own_parents(found: kept.Kept) -> dict[str, str]:
     }
 
 
-def _check_comparable(before: kept.Kept, after: kept.Kept) -> None:
-    changed = artifact.changed_parents(_own_parents(before), _own_parents(after))
+def is_comparable(before: kept.Kept, after: kept.Kept) -> bool:
+    """Tell whether two were measured on the same rows, with the same settings and graders."""
     ids = [{item.prompt_id for item in found.records[0].items} for found in (before, after)]
-    if not changed and ids[0] == ids[1]:
+    return not artifact.changed_parents(_own_parents(before), _own_parents(after)) and ids[0] == ids[1]
+
+
+def _check_comparable(loaded: LoadedBrief, before: kept.Kept, after: kept.Kept) -> None:
+    if is_comparable(before, after):
         return
+    changed = artifact.changed_parents(_own_parents(before), _own_parents(after))
     parts = _settings_words(before, after) if "sampling settings" in changed else ""
     raise Refusal(
-        f"{after.path}: differs in {changed or 'the rows'}{parts} from {before.path}; evaluate one of the two again "
-        f"as the other was, under another --name{scored_anew(changed, before.path)}"
+        f"{after.path}: differs in {changed or 'the rows'}{parts} from {before.path}; measure them alike: "
+        f"{in_turn(_made_alike(loaded, before, after, changed))}{scored_anew(changed, before.path)}"
     )
+
+
+def _made_alike(loaded: LoadedBrief, before: kept.Kept, after: kept.Kept, changed: str) -> list[str]:
+    """Return the calls after which two can be compared: the base's as the candidate's was, or both as of today."""
+    if changed != "sampling settings" or before.records[0].suite == "drift":
+        return calls.both(loaded, [before, after])
+    name = calls.another_name(loaded.run_dir / "eval", before.path.stem)
+    other = calls.name_in(loaded.run_dir, after.path)
+    return [calls.alike(loaded, before, after), artifact.shell_line("compare", loaded.run_dir, name, other)]
 
 
 def _settings_words(before: kept.Kept, after: kept.Kept) -> str:
@@ -260,7 +308,7 @@ def _settings_words(before: kept.Kept, after: kept.Kept) -> str:
     words = [
         f"{key} {known[1].get(key)} for {known[0].get(key)}"
         for key in known[0]
-        if known[0].get(key) != known[1].get(key)
+        if key not in (spots.KEY, calls.SERVER) and known[0].get(key) != known[1].get(key)
     ]
     return f" ({', '.join(words)})" if words else ""
 

@@ -47,7 +47,8 @@ def search(loaded: LoadedBrief, goldens: Mapping[str, Any], *, python: str | Non
     return Leakage(
         found=[found[name] for name in ids if name in found],
         unread=cut,
-        mend="take the copies that `finetune audit` names out of the training data, then compare again",
+        mend=f"take the copies that `{artifact.shell_line('audit', loaded.run_dir)}` names out of the training data, "
+        "then compare again",
     )
 
 
