@@ -137,19 +137,22 @@ def test_missing_and_odd_files(tmp_path: Path) -> None:
     """A path that is not there, a folder and another format are refused with the mend."""
     folder = runs.write_run(tmp_path)
     (folder / "data.jsonl").unlink()
-    where = f"{folder / 'brief.yaml'} (`data.jsonl` starts at its folder)"
-    assert faults(folder)[0] == f"{folder / 'data.jsonl'}: no such file; correct `dataset.path` of {where}"
+    said = f"dataset.path: {folder / 'data.jsonl'}: no such file; correct `dataset.path`"
+    assert faults(folder)[0] == f"{folder / 'brief.yaml'}:4: {said} (`data.jsonl` starts at the brief's folder)"
     for ending in ("parquet", "csv"):
         runs.write_run(tmp_path / ending, text=runs.BRIEF.replace("data.jsonl", f"/no/such.{ending}"))
-        said = f"/no/such.{ending}: no such file; correct `dataset.path` of {tmp_path / ending / 'brief.yaml'}"
+        where = f"{tmp_path / ending / 'brief.yaml'}:4: dataset.path"
+        said = f"{where}: /no/such.{ending}: no such file; correct `dataset.path`"
         assert faults(tmp_path / ending) == [said]
     text = runs.BRIEF.replace("data.jsonl", "data.jsonl, evaluation: held.jsonl")
     runs.write_run(tmp_path / "held", text=text)
-    with pytest.raises(Refusal, match=r"held\.jsonl: no such file; correct `dataset\.evaluation` of"):
+    with pytest.raises(Refusal, match=r"brief\.yaml:4: dataset\.evaluation: .*held\.jsonl: no such file"):
         dataset.read_rows(lineage.held_out(brief.load(tmp_path / "held")))
     (folder / "data.jsonl").mkdir()
     assert "is a directory" in faults(folder)[0]
     runs.write_run(tmp_path / "b", text=runs.BRIEF.replace("data.jsonl", "data.json"))
+    assert "no such file; correct" in faults(tmp_path / "b")[0]
+    (tmp_path / "b" / "data.json").write_text("[]", "utf-8")
     assert "save it as .jsonl" in faults(tmp_path / "b")[0]
 
 

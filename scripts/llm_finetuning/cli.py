@@ -69,7 +69,7 @@ def _run(arguments: list[str]) -> int:
     try:
         return int(_group().main(arguments, prog_name="finetune", standalone_mode=False) or EXIT_DONE)
     except Stop as stop:
-        return _stopped(arguments, list(stop.lines), stop.exit_code)
+        return _stopped(arguments, _as_typed(stop.lines, arguments), stop.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stdout.write(error.format_message() + "\n")
         return EXIT_DONE
@@ -81,6 +81,19 @@ def _run(arguments: list[str]) -> int:
         return _stopped(arguments, [f"{words}; see `{called} --help`"], EXIT_BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
         return _stopped(arguments, ["interrupted; what was written is kept, run it again to go on"], EXIT_INTERRUPTED)
+
+
+def _as_typed(lines: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    """Return what is said of a folder that was typed by the name that was typed."""
+    from pathlib import Path
+
+    from llm_finetuning import as_given
+
+    folders = [Path(word) for word in arguments[1:] if not word.startswith("-") and Path(word).is_dir()]
+    said = list(lines)
+    for folder in folders:
+        said = [as_given.said(line, folder) for line in said]
+    return said
 
 
 def _stopped(arguments: Sequence[str], lines: list[str], code: int) -> int:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from llm_finetuning.errors import Interrupted
 from llm_finetuning.rewards.invisible import INVISIBLE
 from llm_finetuning.strict_json import strict
 
@@ -55,51 +56,84 @@ def duration(seconds: float) -> str:
 
 
 @contextlib.contextmanager
+def goes_on_with(line: str | None) -> Iterator[None]:
+    """Let Ctrl-C name the line that goes on with what was begun, where the one that was typed would begin anew.
+
+    For the part of a verb in which an option such as `--fresh` has done its work; nothing where `line` is None.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if line is None:
+            raise
+        raise Interrupted(f"interrupted; what was written is kept, and `{line}` goes on with it") from None
+
+
+class _Pace:
+    """How fast items come, taken where they come: an engine hands over a whole batch at once, and is then silent."""
+
+    def __init__(self, left: int) -> None:
+        """Begin now, with so many items to come."""
+        self.begun = self.latest = time.monotonic()
+        self.count, self._left = 0, left
+
+    def advance(self, n: int) -> None:
+        """Count items that have come just now."""
+        self.count, self.latest = self.count + n, time.monotonic()
+
+    @property
+    def speed(self) -> float:
+        """Items a second, over all that have come."""
+        return self.count / max(self.latest - self.begun, 1e-9)
+
+    @property
+    def seconds_left(self) -> float:
+        """The time of an item, over all that have come, for each that has not; as of the latest."""
+        return (self._left - self.count) / max(self.speed, 1e-9)
+
+
+@contextlib.contextmanager
 def progress(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
     """Show a bar with rate and remaining time on a terminal, a line now and then elsewhere; yields `advance(n)`."""
     if sys.stderr.isatty():
         with _bar(what, total, done) as advance:
             yield advance
         return
-    begun = told = latest = time.monotonic()
-    count = 0
+    pace = _Pace(total - done)
+    told = pace.begun
 
     def advance_quietly(n: int) -> None:
-        nonlocal count, told, latest
+        nonlocal told
         now = time.monotonic()
-        # An engine hands over a whole batch at once; a rate taken in its middle would be far too low.
-        if count and now - told >= QUIET_LINE_EVERY_S and now - latest > BATCH_GAP_S:
+        # A rate taken in the middle of a batch would be far too low.
+        if pace.count and now - told >= QUIET_LINE_EVERY_S and now - pace.latest > BATCH_GAP_S:
             told = now
-            speed = count / (latest - begun)
-            left = (total - done - count) / speed
-            note(f"{what}: {done + count} of {total}, {speed:.1f} a second, {left:.0f} s left")
-        latest, count = now, count + n
+            left = f"{pace.seconds_left:.0f} s left"
+            note(f"{what}: {done + pace.count} of {total}, {pace.speed:.1f} a second, {left}")
+        pace.advance(n)
 
     yield advance_quietly
-    if time.monotonic() - begun >= QUIET_LINE_EVERY_S:
-        note(f"{what}: {done + count} of {total}")
+    if time.monotonic() - pace.begun >= QUIET_LINE_EVERY_S:
+        note(f"{what}: {done + pace.count} of {total}")
 
 
 @contextlib.contextmanager
 def _bar(what: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[pace]}"),  # rich's own time left is taken from the last burst of a batch
     )
-    begun = time.monotonic()
+    pace = _Pace(total - done)
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total, completed=done, speed="")
-        count = 0
+        task = bar.add_task(what, total=total, completed=done, pace="")
 
         def advance(n: int) -> None:
-            nonlocal count
-            count += n
-            bar.update(task, advance=n, speed=f"{count / max(time.monotonic() - begun, 1e-9):.1f}/s")
+            pace.advance(n)
+            bar.update(task, advance=n, pace=f"{pace.speed:.1f}/s, {duration(round(pace.seconds_left))} left")
 
         yield advance

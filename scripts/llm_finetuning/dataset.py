@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from llm_finetuning.brief import FILE_NAME, DatasetBrief, LoadedBrief, nearest
+from llm_finetuning.brief import DatasetBrief, LoadedBrief, nearest, placed
 from llm_finetuning.errors import Refusal
 from llm_finetuning.types import Row
 
@@ -101,14 +101,23 @@ def is_file(loaded: LoadedBrief) -> bool:
     return path.exists() or path.suffix.lower() in {".jsonl", ".json", ".csv", ".parquet"}
 
 
+def check_there(loaded: LoadedBrief) -> None:
+    """Refuse a file that is not there, by the line of the brief that names it."""
+    wanted = loaded.brief.dataset
+    place = loaded.resolve(wanted.path)
+    if not is_file(loaded) or place.exists():
+        return
+    key = "evaluation" if wanted.path == wanted.evaluation else "path"  # the held-out rows are read in its place
+    relative = not Path(wanted.path).expanduser().is_absolute()
+    starts = f" (`{wanted.path}` starts at the brief's folder)" if relative else ""
+    raise Refusal(placed(loaded, f"dataset.{key}: {place}: no such file; correct `dataset.{key}`{starts}"))
+
+
 def _raw_rows(loaded: LoadedBrief, place: str, python: str | None, table: dict[str, Any]) -> Iterator[_Found]:
     wanted = loaded.brief.dataset
     path = loaded.resolve(wanted.path)
     suffix = path.suffix.lower()
-    if suffix in READ and not path.exists():
-        key = "evaluation" if wanted.path == wanted.evaluation else "path"  # the held-out rows are read in its place
-        starts = "" if Path(wanted.path).expanduser().is_absolute() else f" (`{wanted.path}` starts at its folder)"
-        raise Refusal(f"{place}: no such file; correct `dataset.{key}` of {loaded.run_dir / FILE_NAME}{starts}")
+    check_there(loaded)
     if needs_program(loaded):
         assert python is not None, "the caller asks `needs_program`"
         return _read_with_program(wanted, place, python, table)
@@ -116,7 +125,8 @@ def _raw_rows(loaded: LoadedBrief, place: str, python: str | None, table: dict[s
         return _read_jsonl(path)
     if suffix == ".csv":
         return _read_csv(path)
-    raise Refusal(f"{place}: not a data set this reads; save it as .jsonl, .csv or .parquet")
+    said = f"dataset.path: {place}: not a data set this reads; save it as .jsonl, .csv or .parquet"
+    raise Refusal(placed(loaded, said))
 
 
 def _read_text(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The two ways a command ends early, and the exit code each one stands for.
+"""The ways a command ends early, and the exit code each one stands for.
 
 Anything else that reaches the top of the CLI is a defect of ours and keeps its traceback.
 """
@@ -26,6 +26,12 @@ class Refusal(Stop):
     """The input is wrong: a key, a file, a row, a user's reward."""
 
     exit_code = EXIT_BAD_INPUT
+
+
+class Interrupted(Stop):
+    """Ctrl-C where the line that was typed would begin anew; it names the one that goes on with what was written."""
+
+    exit_code = EXIT_INTERRUPTED
 
 
 class MachineryFailure(Stop):

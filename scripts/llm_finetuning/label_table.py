@@ -20,8 +20,8 @@ from llm_finetuning.findings.readings import standing_labels
 from llm_finetuning.findings.wording import text_of
 from llm_finetuning.types import Label, Part, Reading, Sample, Verdict
 
-VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)}
-PARTS: dict[str, Part] = {"": "random", **{word: word for word in get_args(Part)}}
+VERDICTS: dict[str, Verdict] = {said: word for word in get_args(Verdict) for said in (word, word[0])}
+PARTS: dict[str, Part] = {word: word for word in get_args(Part)}
 CELL = 32_767  # characters that Excel takes in a cell (Microsoft, "Excel specifications and limits")
 SHOWN_FAULTS = 8
 
@@ -46,8 +46,8 @@ class Intake:
 def write(file: Path, readings: Sequence[Reading], samples: Mapping[str, Sample]) -> list[str]:
     """Write what is to be read with an empty verdict and note; refuses a file that is there, or does not end in .csv.
 
-    Nothing that a reward said is written. `part` and `seen` (the digest of what the row shows) tell the import what
-    the page would know. Returns the ids whose texts are too long for a spreadsheet's cell.
+    Nothing that a reward said is written, nor which part a sample belongs to, which hints at it. `seen` tells the
+    import what the page would know. Returns the ids whose texts are too long for a spreadsheet's cell.
     """
     if file.suffix.lower() != ".csv":
         raise Refusal(f"{file}: what is exported is CSV; let the name end in .csv")
@@ -57,14 +57,14 @@ def write(file: Path, readings: Sequence[Reading], samples: Mapping[str, Sample]
     table = csv.writer(stream)
     golds = any(samples[item.sample_id].columns.get("answer") is not None for item in readings)
     gold = ["gold"] if golds else []
-    table.writerow(["sample_id", "prompt", *gold, "completion", "verdict", "note", "part", "seen"])
+    table.writerow(["sample_id", "prompt", *gold, "completion", "verdict", "note", "seen"])
     long = []
     for item in readings:
         sample = samples[item.sample_id]
         answer = sample.columns.get("answer")
         texts = [text_of(sample.prompt), *(["" if answer is None else str(answer)] if golds else [])]
         cells = [_cell(text) for text in (*texts, text_of(sample.completion))]
-        table.writerow([_id_cell(sample.sample_id), *cells, "", "", item.part, _seen(sample)])
+        table.writerow([_id_cell(sample.sample_id), *cells, "", "", _seen(sample, item.part)])
         if any(len(cell) > CELL for cell in cells):
             long.append(sample.sample_id)
     artifact.write_text(file, "\ufeff" + stream.getvalue())  # the mark tells Excel that it is UTF-8
@@ -80,8 +80,9 @@ def _id_cell(sample_id: str) -> str:
     return _QUOTE + sample_id if sample_id[:1].isdigit() else _cell(sample_id)
 
 
-def _seen(sample: Sample) -> str:
-    return _SEEN + lineage.seen_digest(sample)[:16]
+def _seen(sample: Sample, part: Part) -> str:
+    """Return a mark of what a row shows and of its part, in which nobody can read either."""
+    return _SEEN + artifact.digest_value([sample.sample_id, lineage.seen_digest(sample), part])[:16]
 
 
 def read(file: Path, samples: Sequence[Sample], labels: Sequence[Label], reader_of: Callable[[str], str]) -> Intake:
@@ -126,17 +127,18 @@ def _label(
     given = row.get("sample_id", "")
     sample = known.get(given) or known.get(given.removeprefix(_QUOTE))
     verdict = VERDICTS.get(row["verdict"].strip().lower())
-    part = PARTS.get(row.get("part", "").strip().lower())
+    part = _part(row, sample)
     reader = ""
     wrong = []
     if sample is None:
         wrong.append(f"no sample {given!r}; copy the ids from samples.jsonl")
-    elif row.get("seen", "").startswith(_SEEN) and row["seen"].strip() != _seen(sample):
+    elif part is None and row.get("seen", "").startswith(_SEEN):
         wrong.append(f"sample {given!r} is another text now than when this was exported; export it again")
+    elif part is None:
+        wrong.append(f"part {row['part']!r} is neither random nor chosen; leave the column out")
     if verdict is None:
-        wrong.append(f"verdict {row['verdict']!r} is not one of {', '.join(VERDICTS)}")
-    if part is None:
-        wrong.append(f"part {row['part']!r} is neither random nor chosen; leave it as it was exported")
+        words = ", ".join(get_args(Verdict))
+        wrong.append(f"verdict {row['verdict']!r} is not one of {words}, or its first letter")
     try:
         reader = reader_of(row.get("reader", ""))
     except Refusal as refusal:
@@ -146,6 +148,19 @@ def _label(
         return None
     rest: dict[str, Any] = {"reader": reader, "note": row.get("note", ""), "source": "import", "part": part}
     return labelling.label_for(sample, verdict, **rest)
+
+
+def _part(row: Mapping[str, str], sample: Sample | None) -> Part | None:
+    """Return which part a row belongs to; None where its mark is not of this text, or it names no part.
+
+    A table of a person's own says nothing of it. An earlier version wrote the part itself, beside a mark of the text.
+    """
+    said, mark = row.get("part", "").strip().lower() or "random", row.get("seen", "").strip()
+    if sample is not None and mark.startswith(_SEEN):
+        of_mark: dict[str, Part | None] = {_seen(sample, part): part for part in PARTS.values()}
+        of_mark[_SEEN + lineage.seen_digest(sample)[:16]] = PARTS.get(said)
+        return of_mark.get(mark)
+    return PARTS.get(said)
 
 
 def _rows(file: Path, faults: list[str]) -> Iterator[_Row]:

@@ -103,8 +103,8 @@ def test_the_demos_end_begins_a_run_of_ones_own(
     kept.parent.mkdir(parents=True)
     kept.symlink_to(model_folder)
 
-    assert demo._own_run(model_folder) == "finetune new my-run"  # from the hub's cache, where its id is found
-    code, _, err = finetune(*shlex.split(demo._own_run(str(kept)))[1:])
+    assert demo.own_run(model_folder) == "finetune new my-run"  # from the hub's cache, where its id is found
+    code, _, err = finetune(*shlex.split(demo.own_run(str(kept)))[1:])
 
     assert code == 0, err
     assert f'model: "{kept}"' in (tmp_path / "my-run" / "brief.yaml").read_text("utf-8")

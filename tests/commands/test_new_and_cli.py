@@ -1,5 +1,7 @@
 """The command line itself: help, misspelt verbs, briefs that are written."""
 
+import importlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from llm_finetuning import brief, cli
 from llm_finetuning.commands.new import METHODS
 
 Finetune = Callable[..., tuple[int, str, str]]
+ANEW = re.compile(r"\b(anew|afresh|aside|another test|begin again|start over)\b", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -73,6 +76,15 @@ def test_interrupt_is_no_traceback(finetune: Finetune, monkeypatch: pytest.Monke
 
     assert code == 130
     assert "interrupted; what was written is kept" in err
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_an_option_that_begins_anew_is_known(verb: str) -> None:
+    """Ctrl-C and the same line again would lose what was written: such an option names the line that goes on."""
+    command = importlib.import_module(cli.VERBS[verb][0]).command
+    found = {option.opts[0] for option in command.params if ANEW.search(getattr(option, "help", None) or "")}
+
+    assert found == {"sample": {"--fresh"}, "calibrate": {"--new-test"}, "evaluate": {"--fresh"}}.get(verb, set())
 
 
 def test_no_arguments_show_the_verbs(finetune: Finetune) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from llm_finetuning import artifact, brief
+from llm_finetuning.building.steps import steps_of
 from llm_finetuning.commands import plan
 from llm_finetuning.errors import Refusal
 from llm_finetuning.recipes import config_for, shapes
 from llm_finetuning.types import Plan
-from planned_runs import write
+from planned_runs import planned, write
 
 Finetune = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ def test_a_run_that_fits(tmp_path: Path, finetune: Finetune) -> None:
     assert code == 0
     assert facts["verdict"] == "fits"
     assert facts["remedy"] is None
-    assert facts["next_action"] == f"finetune preflight {run}"
+    assert facts["next_action"] == json.loads(finetune("status", run, "--json")[1])["next"] == f"finetune audit {run}"
     names = [phase["name"] for phase in facts["phases"]]
     assert names == ["rollout", "log-probabilities", "weight sync", "forward", "backward", "optimizer step"]
     for phase in facts["phases"]:
@@ -61,6 +62,22 @@ def test_a_run_that_does_not_fit(tmp_path: Path, finetune: Finetune) -> None:
     assert "smallest change that fits: `training: {" in out
     assert "adapter: qlora" in out.splitlines()[-1]
     assert "into brief.yaml" in out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("machine", "why"), [("cpu", "how fast this CPU is"), ("mi300x", "of a mi300x are not both")])
+def test_a_machine_of_unknown_speed(tmp_path: Path, finetune: Finetune, machine: str, why: str) -> None:
+    """The number of steps hangs on rows and batch alone; what measures the time is a line to paste."""
+    run = write(tmp_path, model="SmolLM2-135M", hardware=machine, training={"use_vllm": False})
+    (run / "data.jsonl").write_text((run / "data.jsonl").read_text("utf-8") * 240, "utf-8")
+    free = None if machine == "cpu" else 100.0
+    out = finetune("plan", run, *(() if free is None else ("--available", free)))[1]
+    (note,) = [line for line in out.splitlines() if "time is not known" in line]
+    length = re.search(r"note: (\d+) steps; time is not known: ", note)
+    assert length is not None
+    assert int(length[1]) == steps_of(planned(run, available_gib=free).config, 240).total > 0
+    assert why in note
+    assert f"`finetune plan {run} --calibrate` measures it on the machine that trains" in note
+    assert " RUN" not in out
 
 
 @pytest.mark.parametrize("what", ["card", "model", "family"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import runs
-from llm_finetuning import artifact, brief, label_table, labelling
+from llm_finetuning import artifact, brief, label_table, labelling, lineage
 from llm_finetuning.types import Label, Sample, Score
 
 Finetune = Callable[..., tuple[int, str, str]]
@@ -42,7 +42,7 @@ def save(file: Path, rows: list[dict[str, str]], mark: str = ",") -> Path:
 def test_what_is_exported_is_what_the_page_shows_and_comes_back_filled(
     sampled: Path, finetune: Finetune, mark: str
 ) -> None:
-    """The same choice in the same order; both parts keep their name, and rows without a verdict are left for later."""
+    """The same choice in the same order; each label keeps its part, which no cell says, and empty rows wait."""
     runs.examine(sampled)
     file = sampled / "read.csv"
     code, out, err = finetune("review", sampled, "--export", file, "--count", "20", *ADA)
@@ -51,8 +51,9 @@ def test_what_is_exported_is_what_the_page_shows_and_comes_back_filled(
     samples = artifact.read_lines(sampled / "samples.jsonl", Sample).records
     chosen = labelling.to_read(loaded, samples, [], "ada", 20)
     rows = table(file)
-    assert [(row["sample_id"], row["part"]) for row in rows] == [(item.sample_id, item.part) for item in chosen]
-    assert {row["part"] for row in rows} == {"random", "chosen"}
+    assert [row["sample_id"] for row in rows] == [item.sample_id for item in chosen]
+    assert len({row["seen"] for row in rows}) == 20  # a mark of its own each, so that nobody reads a part in it
+    assert not {"random", "chosen"} & {cell for row in rows for cell in row.values()}
     assert "20 samples to read: 12 drawn at random, 8 chosen" in out
     assert f"`finetune review {sampled} --import {file} --reader ada`" in out
     by_id = {sample.sample_id: sample for sample in samples}
@@ -61,7 +62,7 @@ def test_what_is_exported_is_what_the_page_shows_and_comes_back_filled(
         assert (row["prompt"], row["completion"]) == (sample.prompt, sample.completion)
         assert row["gold"] == str(sample.columns["answer"])
         assert row["verdict"] == row["note"] == ""
-    assert list(rows[0]) == ["sample_id", "prompt", "gold", "completion", "verdict", "note", "part", "seen"]
+    assert list(rows[0]) == ["sample_id", "prompt", "gold", "completion", "verdict", "note", "seen"]
 
     filled = [{**row, "verdict": "accept", "note": f"a{mark}b", "prompt": "cut"} for row in rows[:15]] + rows[15:]
     code, out, err = finetune("review", sampled, "--import", save(file, filled, mark), *ADA)
@@ -174,6 +175,31 @@ def test_texts_drawn_anew_are_not_labelled_by_an_old_export(sampled: Path, finet
     assert labels(sampled) == []
 
 
+@pytest.mark.parametrize("part", ["random", "chosen"])
+def test_an_export_of_an_earlier_version_is_read(sampled: Path, finetune: Finetune, part: str) -> None:
+    """It named the part in a column of its own, beside a mark of the text alone; a text that changed is still told."""
+    sample = artifact.read_lines(sampled / "samples.jsonl", Sample).records[0]
+    row = f"{sample.sample_id},accept,{part},sha256:{lineage.seen_digest(sample)[:16]}\n"
+    code, _, err = imported(sampled, finetune, "sample_id,verdict,part,seen\n" + row)
+    assert code == 0, err
+    assert [(one.sample_id, one.part) for one in labels(sampled)] == [(sample.sample_id, part)]
+    code, _, err = imported(sampled, finetune, f"sample_id,verdict,part,seen\nq3/0,accept,{part},sha256:{'0' * 16}\n")
+    assert (code, "is another text now" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [("R", "reject"), ("r", "reject"), ("A", "accept"), ("u", "unsure"), ("Reject", "reject"), (" UNSURE ", "unsure")],
+)
+def test_the_keys_of_the_page_are_verdicts_of_a_table(
+    sampled: Path, finetune: Finetune, said: str, verdict: str
+) -> None:
+    """One letter or the whole word, in any case."""
+    code, _, err = imported(sampled, finetune, f"sample_id,verdict\nq1/0,{said}\n")
+    assert code == 0, err
+    assert [one.verdict for one in labels(sampled)] == [verdict]
+
+
 def test_texts_too_long_for_a_cell_are_named(run_dir: Path, finetune: Finetune) -> None:
     """A spreadsheet cuts them, so that they are read elsewhere; one letter less is a cell."""
     sizes = {(1, 0): label_table.CELL + 1, (2, 0): label_table.CELL}
@@ -213,7 +239,10 @@ def test_what_is_known_already_is_counted_and_not_added(sampled: Path, finetune:
         ("id;verdict\nq1/0;accept\n", ":1: no column sample_id; the first line names the columns, and has id, verdict"),
         ("id\tlabel\n1\t2\n", ":1: no column sample_id, verdict; the first line names the columns, and has id, label"),
         ("", ":1: no column sample_id, verdict; the first line names the columns, and has nothing"),
-        ("sample_id;verdict\nq1/0;yes\n", ":2: verdict 'yes' is not one of accept, reject, unsure"),
+        (
+            "sample_id;verdict\nq1/0;yes\n",
+            ":2: verdict 'yes' is not one of accept, reject, unsure, or its first letter",
+        ),
         ("sample_id,verdict,note\nq1/0,accept,one, two\n", ":2: more cells than the first line names"),
         ("sample_id,verdict,part\nq1/0,accept,half\n", ":2: part 'half' is neither random nor chosen"),
         ("sample_id,verdict\nq1/0,\n,,\n", "no row has a verdict"),

@@ -163,12 +163,13 @@ def test_an_audit_that_blocks_holds_reading_back_and_is_said_before_sampling(run
     code, out, _ = finetune("audit", run_dir)
     asked = out.splitlines()[-1]
 
-    assert (code, asked) == (1, "next: fill column `answer` or take these rows out")
+    mend = "fill column `answer` or take these rows out"
+    assert (code, asked) == (1, f"next: {mend}; then `finetune audit {run_dir}`")
     assert finetune("status", run_dir)[1].splitlines()[-1] == asked
     err = finetune("sample", run_dir, "--python", "/no/such/python")[2]
     assert "the audit BLOCKS, so the gate will too" in err
     assert "15/15 golds empty in column `answer`" in err
-    assert f"{asked.removeprefix('next: ')}, then `finetune audit {run_dir}`" in err
+    assert f"{mend}, then `finetune audit {run_dir}`" in err
 
 
 def test_what_an_audit_asks_of_a_misspelt_reward_is_a_whole_instruction(run_dir: Path, finetune: Finetune) -> None:
@@ -178,7 +179,8 @@ def test_what_an_audit_asks_of_a_misspelt_reward_is_a_whole_instruction(run_dir:
     last = finetune("audit", run_dir)[1].splitlines()[-1]
 
     assert last.startswith("next: mend ")
-    assert last.endswith("no reward `exact_answr` in the library; did you mean `exact_answer`?")
+    mend = "no reward `exact_answr` in the library; did you mean `exact_answer`?"
+    assert last.endswith(f"{mend}; then `finetune audit {run_dir}`")
 
 
 def test_a_model_that_never_succeeds_is_taught_by_the_same_command(run_dir: Path, finetune: Finetune) -> None:

@@ -131,7 +131,7 @@ def test_an_unmeasured_run_says_what_was_assumed(tmp_path: Path) -> None:
     said = " ".join(blind.notes)
     assert "256 tokens are taken for the mean" in said
     assert "what the rewards take is not in these times" in said
-    assert "`finetune audit` counts the rows" in said
+    assert "an audit of the data set counts its rows" in said
     assert blind.steps is None
     seen = timed(run, Observed(rows=400, lengths=(100, 200), reward_s=0.1))
     assert seen.notes == ()
@@ -167,14 +167,14 @@ def test_packed_rows_are_as_long_as_they_may_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
-        (Machine(name="cpu", gpus=0), "`finetune plan RUN --calibrate`"),
+        (Machine(name="cpu", gpus=0), "how fast this CPU is depends on its machine"),
         (Machine(name="mi300x", gpus=1, memory_gb=192.0), "mi300x"),
-        (Machine(name="mi300x", gpus=1), "not known here"),
+        (Machine(name="mi300x", gpus=1), "not both known here"),
     ],
     ids=["cpu", "known by its memory", "unknown"],
 )
 def test_the_speed_of_an_unknown_device_is_not_guessed(machine: Machine, words: str) -> None:
-    """One line says that it is not known and what measures it."""
+    """One line says that it is not known; the caller, who knows the run, says what measures it."""
     with pytest.raises(Unknown, match=words):
         duration.rates_for(machine)
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 import runs
+from llm_finetuning.commands import status
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CHROMIUM = os.environ.get("FINETUNE_TEST_CHROMIUM", "/usr/bin/chromium")
@@ -126,10 +127,12 @@ def test_rewards_are_hidden_until_the_reader_has_decided(scored: Path, serve: Ca
     """Neither what was paid nor why a sample was chosen is sent before the label is on the disk."""
     server = serve(scored)
     before = httpx.get(server.address + "api/items/0").json()
-    assert "paid" not in before
-    assert "reward" not in json.dumps(before)
+    assert not {"paid", "part", "why"} & before.keys()
+    said = json.dumps([before, httpx.get(server.address + "api/overview").json()])
+    assert not [word for word in ("reward", "random", "chosen") if word in said]
     after = httpx.post(server.address + "api/items/0/label", json={"verdict": "accept", "note": "fine"}).json()
     assert after["paid"]["values"][0]["name"] == "exact_answer"
+    assert after["part"] == labels_of(scored)[0]["part"]
     assert labels_of(scored)[0]["verdict"] == "accept"
     assert labels_of(scored)[0]["part"] in ("random", "chosen")
     assert labels_of(scored)[0]["source"] == "page"
@@ -191,6 +194,18 @@ def test_ctrl_c_ends_it_with_what_was_done(scored: Path, serve: Callable[..., Se
     assert code == 0
     assert "1 labels added" in out
     assert "next: finetune " in out
+
+
+def test_the_page_asks_for_what_the_command_line_asks_for(
+    scored: Path, serve: Callable[..., Server], finetune: Callable[..., tuple[int, str, str]]
+) -> None:
+    """As the run stands when it is asked: first the audit that nobody made, then the next of the road."""
+    server = serve(scored)
+    asked = [httpx.get(server.address + "api/next").json()["next"]]
+    finetune("audit", scored)
+    asked.append(httpx.get(server.address + "api/next").json()["next"])
+    assert asked == [f"finetune audit {scored}", status.next_command(scored)]
+    assert asked[0] != asked[1]
 
 
 def test_a_port_that_is_taken_is_refused(scored: Path, serve: Callable[..., Server]) -> None:
@@ -276,7 +291,8 @@ def test_sixty_samples_by_keyboard_and_a_server_killed_on_the_way(
     assert len({label["sample_id"] for label in labels}) == 60
     assert [label["verdict"][0] for label in labels] == list(keys)
     assert page.is_visible("#done")
-    assert "gate" in page.text_content("#command")
+    until(page, "document.getElementById('command').textContent.includes('finetune')")
+    assert page.text_content("#command") == status.next_command(scored)
     assert page.faults == []
 
 
@@ -307,9 +323,11 @@ def test_notes_back_filter_and_folded_reasoning(scored: Path, serve: Callable[..
     assert labels_of(scored)[0]["note"] == "reads well, a and r are letters here"
     assert page.text_content("#where") == "Sample 2 of 60"
     assert not page.is_visible("#paid-box")
+    assert not page.is_visible("#part")
     page.keyboard.press("k")
     until(page, "document.getElementById('where').textContent === 'Sample 1 of 60'")
     assert page.is_visible("#paid-box")
+    assert page.text_content("#part") in ("drawn at random", "chosen, since errors may hide here")
     assert "exact_answer" in page.text_content("#paid")
     assert page.get_attribute("#accept", "aria-pressed") == "true"
     page.select_option("#filter", "noted")

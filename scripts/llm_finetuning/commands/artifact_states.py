@@ -8,6 +8,7 @@ from llm_finetuning.errors import Refusal
 
 if TYPE_CHECKING:
     from llm_finetuning.brief import LoadedBrief
+    from llm_finetuning.evaluating.calls import Outdated
     from llm_finetuning.types import Sample
 
 
@@ -17,7 +18,7 @@ class State(NamedTuple):
     `waits` is the state of a file that cannot be judged before another, which the detail names by its path.
     """
 
-    state: str  # done, demo, blocked, missing, unfinished, stale, broken, unknown, none or waits
+    state: str  # done, demo, blocked, missing, unedited, unfinished, stale, broken, unknown, none or waits
     detail: str
     changed: tuple[str, ...] = ()  # of a stale file: what it was made from and is another by now
 
@@ -51,10 +52,27 @@ def _refused(path: Path, file: str, refusal: Refusal) -> State:
 
 
 def _brief(run_dir: Path) -> tuple[str, str]:
+    """Return whether the brief says what a person means: `unedited` as `new` wrote it, until an audit was asked for."""
     from llm_finetuning import brief
+    from llm_finetuning.commands import new
 
     loaded = brief.load(run_dir)
-    return "done", f"{loaded.brief.method}, {loaded.brief.model}"
+    words = [f"{loaded.brief.method}, {loaded.brief.model}"]
+    lacking = lacking_rows(run_dir, loaded)
+    unedited = new.is_as_written(loaded) and not (run_dir / "audit.json").exists()
+    words += ["as `new` wrote it"] if unedited else []
+    words += [f"{lacking} is not there yet"] if lacking else []
+    return "unedited" if unedited else "unfinished" if lacking else "done", "; ".join(words)
+
+
+def lacking_rows(run_dir: Path, loaded: "LoadedBrief") -> Path | None:
+    """Return where the data set belongs that is not there yet; None where it is there, or on a hub."""
+    from llm_finetuning import dataset
+
+    place = loaded.brief.dataset.path
+    if not dataset.is_file(loaded) or loaded.resolve(place).exists():
+        return None
+    return run_dir / Path(place).expanduser()
 
 
 def _audit(run_dir: Path) -> tuple[str, str]:
@@ -185,21 +203,37 @@ def _promotion(run_dir: Path) -> tuple[str, str]:
     return "done", f"{found.candidate} against {found.base}: {found.verdict}; {found.reason}"
 
 
-def _evaluations(run_dir: Path) -> tuple[str, str]:
+def outdated_evaluation(run_dir: Path) -> "tuple[str, Outdated] | None":
+    """Return the name of the first evaluation of a folder that holds another model now, and what to do about it."""
+    from llm_finetuning import artifact, brief
+    from llm_finetuning.evaluating import calls
+    from llm_finetuning.types import Evaluation
+
+    loaded = brief.load(run_dir)
+    for path in sorted((loaded.run_dir / "eval").glob("*.json")):
+        if (found := calls.outdated(loaded, artifact.read_json(path, Evaluation))) is not None:
+            return path.stem, found
+    return None
+
+
+def _evaluations(run_dir: Path) -> tuple[str, str] | State:
     """Return each evaluation with its pass@1, beside it the drift suite's, and those that a kill left unfinished."""
-    from llm_finetuning import artifact, pipeline
+    from llm_finetuning import artifact, as_given, pipeline
+    from llm_finetuning.evaluating import unfinished
     from llm_finetuning.types import Evaluation
 
     folder = run_dir / "eval"
     done = sorted(folder.glob("*.json"))
-    begun = {path.name.removesuffix(pipeline.TRANSCRIPTS) for path in folder.glob(f"*{pipeline.TRANSCRIPTS}")}
-    left = sorted(begun - {path.stem for path in done})
+    left = unfinished.names(run_dir)
     if not done and not left:
         return "missing", ""
     try:
         records = [artifact.read_json(path, Evaluation).records[0] for path in done]
     except Refusal as refusal:
         return "broken", refusal.lines[0]
+    if (outdated := outdated_evaluation(run_dir)) is not None:
+        name, found = outdated
+        return State("stale", as_given.said(f"{name}: {found.words}", run_dir), (found.folder,))
     shares = {path.stem: f"{found.passes['1'].value:.3f}" for path, found in zip(done, records, strict=True)}
     names = dict.fromkeys(name.removesuffix(pipeline.DRIFT) for name in shares)
     words = [

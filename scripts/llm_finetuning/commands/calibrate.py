@@ -40,10 +40,12 @@ def command(run_dir: Path, open_test: bool, new_test: bool, reward: str | None, 
     that the judge's option `calibration` names. Exit code 0: measured, and with --open-test the judge may pay; 1: it
     may not; 3: too few labels; 4: its server fails, and the same command goes on where it stopped.
     """
+    from llm_finetuning import as_given
     from llm_finetuning.commands import status
 
     lines, facts, code = run(run_dir, open_test=open_test, new_test=new_test, reward=reward, seed=seed)
-    facts["next"] = facts["next"] or status.next_command(run_dir)
+    facts["next"] = as_given.said(facts["next"], run_dir) or status.next_command(run_dir)
+    lines = [as_given.said(line, run_dir) for line in lines]
     console.finish([*lines, f"next: {facts['next']}"], facts, as_json=as_json)
     return code
 
@@ -72,7 +74,9 @@ def run(
             if lacks is not None:
                 return _too_little(bench, lacks)
         if not open_test:
-            return _measured(bench)
+            going_on = artifact.shell_line("calibrate", run_dir, *(["--reward", reward] if reward else []))
+            with console.goes_on_with(going_on if new_test else None):  # the option would seal yet another test
+                return _measured(bench)
         found = opening.open_test(bench, _ask)
         return _too_little(bench, found) if isinstance(found, Wanting) else _opened(bench, found)
 

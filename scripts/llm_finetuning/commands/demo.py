@@ -62,7 +62,7 @@ def run(
         "samples": samples,
         "gates": [_gate_facts(name, report, run_dir) for name, report in reports.items()],
         "training": None,
-        "next": _own_run(model),
+        "next": own_run(model),
     }
     lines = _table(reports)
     if not quick:
@@ -70,13 +70,15 @@ def run(
         facts["training"] = _training_facts(walked, run_dir)
         lines += _training_table(walked)
     reader = "reader: a program that knows the sums (oracle); your own runs are read by a person"
-    return facts, [*lines, "", reader, *_where(run_dir, model, quick=quick), f"next: {facts['next']}"]
+    where = _where(run_dir, model, quick=quick)
+    return facts, [*lines, "", reader, *where, *_calling(), f"next: {facts['next']}"]
 
 
 def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str, GateReport], int]":
     """Return the gate's answers under a wrong and a right reward, and how many samples they rest on."""
     from llm_finetuning.commands import audit, gate, probe, sample, score
     from llm_finetuning.demo import reading, road, sums
+    from llm_finetuning.findings.success import for_run
 
     road.write_rows(run_dir / "data" / "train.jsonl", sums.with_example())
     road.copy_reward(run_dir, "contains_gold.py")
@@ -88,7 +90,7 @@ def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str
     console.note("\n3. score with a reward that pays when the gold number stands anywhere in the text, and attack it")
     score.run(run_dir)
     attacked = probe.run(run_dir)
-    console.note(f"probe: {attacked.verdict}; {attacked.next_action}")
+    console.note(f"probe: {attacked.verdict}; {for_run(attacked.next_action, str(run_dir))}")
     console.note("\n4. read: a program that knows the sums, named oracle, stands in for a person")
     console.note(reading.read_as_oracle(run_dir))
     blocked = gate.run(run_dir, program_labels_count=True)
@@ -206,7 +208,22 @@ def _signed(gap: "Estimate") -> str:
     return f"{gap.value:+.3f} (95% interval {gap.low:+.3f} to {gap.high:+.3f})"
 
 
-def _own_run(model: str) -> str:
+def own_run_after(run_dir: Path) -> str:
+    """Return the line that the demo ended with whose folder this is, or a run of its second half."""
+    from llm_finetuning import brief
+    from llm_finetuning.demo.road import NAME
+
+    models = []
+    for folder in (run_dir, run_dir.resolve().parent):
+        try:
+            found = brief.load(folder).brief
+        except Refusal:
+            continue
+        models += [found.model] if found.name == NAME else []
+    return own_run(models[-1] if models else HUB_ID)
+
+
+def own_run(model: str) -> str:
     """Return the line that begins a run of one's own; it names the demo's model where that came without a hub."""
     from llm_finetuning import environment
 
@@ -223,3 +240,14 @@ def _where(run_dir: Path, model: str, *, quick: bool) -> list[str]:
         return everything
     trained = run_dir / "grpo"
     return [*everything, f"the trained run is {trained}: `finetune compare {trained} base final` has more of it"]
+
+
+def _calling() -> list[str]:
+    """Return how to call what the lines above and below name, where a shell does not find `finetune` by itself."""
+    import shutil
+
+    if shutil.which("finetune"):
+        return []
+    root = Path(__file__).resolve().parents[3]
+    launcher = shlex.join([str(root / "scripts" / "finetune")])
+    return [f"`finetune` is not on your PATH: call it as {launcher}, or put {root / 'bin'} on your PATH"]

@@ -68,7 +68,7 @@ def command(
     by what `finetune diagnose` advised, and by nothing else. Exit code 1: the advice is to change nothing, or nothing
     that a brief says.
     """
-    from llm_finetuning import artifact
+    from llm_finetuning.commands import status
 
     if source is not None:
         typed = {"method": method, "model": model, "dataset": dataset}
@@ -81,10 +81,8 @@ def command(
     if applies:
         raise Refusal("--apply: needs the run whose diagnosis it applies; add `--from RUN`")
     path = write(run_dir, method=method, model=model, dataset=dataset)
-    facts = {"wrote": str(path), "method": method}
-    console.finish(
-        [f"wrote: {path}", f"next: edit it, then {artifact.shell_line('audit', run_dir)}"], facts, as_json=as_json
-    )
+    facts = {"wrote": str(path), "method": method, "next": status.next_command(run_dir)}
+    console.finish([f"wrote: {path}", f"next: {facts['next']}"], facts, as_json=as_json)
     return EXIT_DONE
 
 
@@ -277,6 +275,15 @@ def _template(run_dir: Path, *, method: str, model: str, dataset: str) -> str:
         Template((TEMPLATES / part).read_text("utf-8")).substitute(values)
         for part in ("head.yaml", f"{method}.yaml", "tail.yaml")
     )
+
+
+def is_as_written(loaded: "LoadedBrief") -> bool:
+    """Tell whether a brief is the template of its method still, with nothing in it that `new` was not told."""
+    from llm_finetuning import brief
+
+    said = loaded.brief
+    template = _template(loaded.run_dir, method=said.method, model=said.model, dataset=said.dataset.path)
+    return (loaded.run_dir / brief.FILE_NAME).read_text("utf-8-sig") == template
 
 
 def _free(run_dir: Path) -> Path:

@@ -13,7 +13,7 @@ from llm_finetuning.errors import EXIT_DONE, EXIT_INSUFFICIENT, EXIT_NO, Refusal
 if TYPE_CHECKING:
     from llm_finetuning.brief import LoadedBrief
     from llm_finetuning.recipes.config import Machine, RunConfig
-    from llm_finetuning.sizing.forecast import Forecast, Situation
+    from llm_finetuning.sizing.forecast import Forecast
     from llm_finetuning.sizing.remedies import Attempt, Remedies
 
 EXITS = {"fits": EXIT_DONE, "tight": EXIT_DONE, "does not fit": EXIT_NO, "unknown": EXIT_INSUFFICIENT}
@@ -66,9 +66,14 @@ def command(
     machine is the brief's `hardware`. Where the run does not fit, it says which phase breaks and the smallest change of
     the brief that fits. Exit code 0 fits, 1 does not fit, 3 where card or model are not known.
     """
+    import dataclasses
+
+    from llm_finetuning.commands import status
     from llm_finetuning.sizing import plan_text
 
     plan = run(run_dir, available_gib=available_gib, host_gib=host_gib, calibrate=calibrate, python=python)
+    if plan.verdict in ("fits", "tight"):
+        plan = dataclasses.replace(plan, next_action=status.next_command(run_dir))
     console.finish(plan_text.lines_of(plan, run_dir), facts_of(plan, run_dir), as_json=as_json)
     return EXITS[plan.verdict]
 
@@ -89,9 +94,10 @@ def run(
 
     loaded = brief.load(run_dir)
     machine = shapes.machine_of(loaded.brief.hardware)
-    plan = _planned(loaded, machine, available_gib=available_gib, host_gib=host_gib, calibrate=calibrate, python=python)
+    stated: dict[str, Any] = {"available_gib": available_gib, "host_gib": host_gib}
+    plan = _planned(run_dir, loaded, machine, **stated, calibrate=calibrate, python=python)
     path = loaded.run_dir / "plan.json"
-    settings = {"machine": dataclasses.asdict(machine), "available_gib": available_gib, "host_gib": host_gib}
+    settings = {"machine": dataclasses.asdict(machine), **stated}
     artifact.write_json(path, artifact.header_for(path, parents_of(loaded), settings), plan)
     return plan
 
@@ -173,6 +179,7 @@ def _stated(loaded: "LoadedBrief") -> dict[str, Any]:
 
 
 def _planned(
+    run_dir: Path,
     loaded: "LoadedBrief",
     machine: "Machine",
     *,
@@ -184,7 +191,7 @@ def _planned(
     import dataclasses
 
     from llm_finetuning import artifact
-    from llm_finetuning.sizing import forecast, remedies, situation
+    from llm_finetuning.sizing import forecast, remedies, situation, timing
     from llm_finetuning.sizing.unknown import Unknown
 
     longest, notes = _longest_prompt(loaded)
@@ -196,50 +203,13 @@ def _planned(
         )
         now = forecast.forecast(loaded, where)
     except Unknown as unknown:
-        return _unknown_plan(str(unknown), notes, artifact.shell_line("plan", loaded.run_dir, *flags))
+        return _unknown_plan(str(unknown), notes, artifact.shell_line("plan", run_dir, *flags))
     if host_gib and not where.device.unified and machine.gpus:
         notes = [*notes, "--host counts where host and GPU have one memory; on this card it changes nothing"]
     found = remedies.search(loaded, where, now) if now.verdict != "fits" else None
-    plan = _plan(loaded, now, found, notes, flags)
-    time, measured, more = _time(loaded, where, now, calibrate=calibrate, python=python)
+    plan = _plan(run_dir, now, found, notes, flags)
+    time, measured, more = timing.time_of(run_dir, loaded, where, now, calibrate=calibrate, python=python)
     return dataclasses.replace(plan, time=time, calibrated=measured, notes=[*plan.notes, *more])
-
-
-def _time(
-    loaded: "LoadedBrief", where: "Situation", now: "Forecast", *, calibrate: bool, python: str | None
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None, list[str]]:
-    """Return the time of the run, what was measured on the machine for it, and notes."""
-    from llm_finetuning import environment
-    from llm_finetuning.sizing import calibrated, duration, observed
-    from llm_finetuning.sizing.unknown import Unknown
-
-    measured = calibrated.kept(loaded)
-    if calibrate:
-        interpreter = environment.training_python(python or loaded.brief.environment, calibrated.needs(now))
-        measured = calibrated.measure(loaded, now, interpreter)
-    words, known = "", None
-    try:
-        known = duration.rates_for(now.machine)
-    except Unknown as unknown:
-        words = str(unknown)
-    rates = calibrated.rates_from(measured, where.model, now.job, known) if measured else known
-    if rates is None:
-        return None, None, [f"time is not known: {words}"]
-    found = duration.timed(now, where.model, observed.observed(loaded), rates)
-    return duration.facts(found), measured, [*found.notes, *_left_out(now)]
-
-
-def _left_out(now: "Forecast") -> list[str]:
-    """Return that the trainer's evaluations are not in the times, where it makes any."""
-    options = {name: option.value for name, option in now.config.trainer.items()}
-    if options.get("eval_strategy") not in ("steps", "epoch"):
-        return []
-    every = options.get("eval_steps")
-    often = "one an epoch" if options["eval_strategy"] == "epoch" else "one at each evaluation step"
-    if options["eval_strategy"] == "steps" and isinstance(every, int) and every >= 1:
-        often = f"one every {every} steps" if every > 1 else "one each step"
-    first = ", and one before the first step" if options.get("eval_on_start") else ""
-    return [f"held-out evaluations while it trains are not in these times: {often}{first}"]
 
 
 def _longest_prompt(loaded: "LoadedBrief") -> tuple[int | None, list[str]]:
@@ -269,17 +239,17 @@ def _unknown_plan(reason: str, notes: list[str], again: str) -> Any:
     )
 
 
-def _plan(loaded: "LoadedBrief", now: "Forecast", found: "Remedies | None", notes: list[str], flags: list[str]) -> Any:
+def _plan(run_dir: Path, now: "Forecast", found: "Remedies | None", notes: list[str], flags: list[str]) -> Any:
     import dataclasses
 
     from llm_finetuning import artifact
     from llm_finetuning.sizing import remedies
     from llm_finetuning.types import Plan
 
-    again = artifact.shell_line("plan", loaded.run_dir, *flags)
+    again = artifact.shell_line("plan", run_dir, *flags)
     remedy = found.found if found else None
     if now.verdict != "does not fit":
-        action = artifact.shell_line("preflight", loaded.run_dir)
+        action = artifact.shell_line("status", run_dir)
     elif remedy:
         action = f"write {remedies.words_of(remedy.change)} into brief.yaml, beside what stands there, then `{again}`"
     else:

@@ -69,10 +69,11 @@ def command(
     run this for you.
 
     The CSV of --import has the columns sample_id and verdict, and may have note and reader; commas, semicolons or tabs
-    separate it. Rows without a verdict, or that say what is known already, add nothing. --export writes such a file of
-    the samples that the page would show, with their texts, without what the rewards paid: fill `verdict` (accept,
-    reject or unsure) and, if you like, `note`. There an apostrophe stands before what a spreadsheet would take for a
-    formula or a date; the import reads ids with it and without.
+    separate it. A verdict is accept, reject or unsure, or its first letter. Rows without one, or that say what is known
+    already, add nothing. --export writes such a file of the samples that the page would show, with their texts, without
+    what the rewards paid: fill `verdict` and, if you like, `note`. Leave `seen` as it is: by it the import knows that
+    the text is still the same, and for which part of the statistics it was drawn. There an apostrophe stands before
+    what a spreadsheet would take for a formula or a date; the import reads ids with it and without.
     """
     from llm_finetuning.commands import status
 
@@ -127,7 +128,7 @@ def add_labels(run_dir: Path, make: Callable[["Appender[Label]", Sequence["Sampl
             "added": len(appender.records) - before,
             "judged": len(lineage.judged(samples, appender.records)),
             "samples": len(samples),
-            "wrote": str(appender.path),
+            "wrote": str(run_dir / "labels.jsonl"),
         }
 
 
@@ -199,6 +200,7 @@ def read_in_page(run_dir: Path, reader: str | None, count: int, port: int, *, op
     import threading
 
     from llm_finetuning import brief, lineage
+    from llm_finetuning.commands import status
     from llm_finetuning.web.desk import Desk
     from llm_finetuning.web.review_page import serve
 
@@ -215,7 +217,7 @@ def read_in_page(run_dir: Path, reader: str | None, count: int, port: int, *, op
             _patiently(lambda: write(labels))
             added += len(labels)
 
-    desk = Desk(run_dir, _reader_name(reader), count, append)
+    desk = Desk(run_dir, _reader_name(reader), count, append, lambda: status.next_command(run_dir))
     append([])  # an unwritable folder is said now, not at the first label
     serve(desk, port=port, announce=lambda address: _announce(address, opens=opens))
     samples = lineage.complete_samples(loaded).records
@@ -223,7 +225,7 @@ def read_in_page(run_dir: Path, reader: str | None, count: int, port: int, *, op
         "added": added,
         "judged": len(lineage.judged(samples, lineage.labels(loaded))),
         "samples": len(samples),
-        "wrote": str(loaded.run_dir / "labels.jsonl"),
+        "wrote": str(run_dir / "labels.jsonl"),
     }
 
 

@@ -101,7 +101,7 @@ def _in_its_row(found: State, before: Mapping[str, State]) -> State:
 
 def _next(run_dir: Path, states: Mapping[str, str], method: str | None, faults: Sequence[str]) -> str:
     """Return the next action: that of the first file of the road which is not as it should be."""
-    from llm_finetuning import artifact
+    from llm_finetuning import artifact, as_given
     from llm_finetuning.pipeline import STAGES
 
     for stage in STAGES:
@@ -109,11 +109,13 @@ def _next(run_dir: Path, states: Mapping[str, str], method: str | None, faults: 
         if state in (None, "done", "demo") or _goes_on(stage.verb, str(state), run_dir, states):
             continue
         if stage.verb == "new" and state != "missing":
-            return _mending(run_dir, faults[0])
+            return _mending(run_dir, faults[0]) if faults else _writing(run_dir, str(state))
         if stage.verb == "calibrate" and (judge := _awaited_judge(run_dir)):  # the labels may be another run's
             return judge
         if action := _own_action(run_dir, stage.verb, states):
             return action
+        if stage.verb == "evaluate" and (outdated := artifact_states.outdated_evaluation(run_dir)):
+            return as_given.said(outdated[1].calls[0], run_dir)
         # Samples of another brief are set aside, never written over: that is asked for in words.
         options = ["--fresh"] if (stage.verb, state) == ("sample", "stale") else []
         return artifact.shell_line(stage.verb, run_dir, *options)
@@ -133,9 +135,9 @@ def _own_action(run_dir: Path, verb: str, states: Mapping[str, str]) -> str | No
         reading = bool(asking) and all(code.startswith("labels") for code in asking)
         return None if reading else for_run(report.next_action, str(run_dir))
     if states["audit.json"] == "blocked":
-        return artifact.read_json(run_dir / "audit.json", AuditReport).records[0].next_action
+        return for_run(artifact.read_json(run_dir / "audit.json", AuditReport).records[0].next_action, str(run_dir))
     if states.get("probe.json") == "blocked":
-        return artifact.read_json(run_dir / "probe.json", ProbeReport).records[0].next_action
+        return for_run(artifact.read_json(run_dir / "probe.json", ProbeReport).records[0].next_action, str(run_dir))
     return None
 
 
@@ -181,6 +183,16 @@ def _mending(run_dir: Path, fault: str) -> str:
     return f"mend {path}{line}, then `{artifact.shell_line('status', run_dir)}`"
 
 
+def _writing(run_dir: Path, state: str) -> str:
+    """Return what a person has to write before anything can be looked at: the brief, its data set, or both."""
+    from llm_finetuning import artifact, brief
+
+    lacking = artifact_states.lacking_rows(run_dir, brief.load(run_dir))
+    parts = [f"edit {run_dir / brief.FILE_NAME}"] if state == "unedited" else []
+    parts += [f"write its data set, {lacking}"] if lacking else []
+    return f"{' and '.join(parts)}, then `{artifact.shell_line('audit', run_dir)}`"
+
+
 def _goes_on(verb: str, state: str, run_dir: Path, states: Mapping[str, str]) -> bool:
     """Tell whether the road goes on without this verb; what an audit found is the gate's to weigh after sampling."""
     from llm_finetuning import lineage
@@ -190,7 +202,8 @@ def _goes_on(verb: str, state: str, run_dir: Path, states: Mapping[str, str]) ->
     if verb == "calibrate":
         return _awaited_judge(run_dir) is None
     if verb in ("pairs", "plan", "preflight", "build", "diagnose", "evaluate", "compare"):
-        return True
+        # While it trains, a checkpoint is on its way to be another one.
+        return (verb, state) != ("evaluate", "stale") or (_training(run_dir) or {}).get("state") == "running"
     if (verb, state) == ("audit", "blocked") and (run_dir / "samples.jsonl").exists():
         return True
     if state not in ("blocked", "unfinished", "missing") or verb not in ("audit", "probe", "review"):
@@ -221,16 +234,46 @@ def _after_gate(run_dir: Path, method: str | None) -> str:
         report = gate.records[0]
         demo = gate.header.parents.get("readers") != lineage.PERSONS
         if demo:
-            return "finetune new my-run"  # the demo's answer counts for nothing else
+            from llm_finetuning.commands.demo import own_run_after
+
+            return own_run_after(run_dir)  # the demo's answer counts for nothing else
         if report.verdict != "open" and not lineage.is_overridden(report):
             return for_run(report.next_action, str(run_dir))
     if _has_trained(run_dir):
         return _after_preflight(run_dir)
+    if first := _unfinished_evaluation(run_dir) or _plan_first(run_dir):
+        return first
     if artifact_states.of(run_dir, "env-report.json").state != "done":
-        planned = artifact_states.of(run_dir, "plan.json").state == "done"
-        return artifact.shell_line("preflight" if planned else "plan", run_dir)
+        return artifact.shell_line("preflight", run_dir)
     machine = artifact.read_json(run_dir / "env-report.json", EnvReport).records[0]
     return machine.next_action if machine.verdict == "blocked" else _after_preflight(run_dir)
+
+
+def _plan_first(run_dir: Path) -> str | None:
+    """Return what the plan asks for; None where it holds nothing back.
+
+    One that was not made holds back until the machine was looked at without it, a stale one until it is made again or
+    the run is built, and one that does not fit until the machine was looked at nonetheless.
+    """
+    from llm_finetuning import artifact
+    from llm_finetuning.types import Plan
+
+    if artifact_states.of(run_dir, "train/build.json").state in ("done", "demo"):
+        return None
+    state = artifact_states.of(run_dir, "plan.json").state
+    looked = artifact_states.of(run_dir, "env-report.json").state == "done"
+    if state != "done":
+        return None if state == "missing" and looked else artifact.shell_line("plan", run_dir)
+    plan = artifact.read_json(run_dir / "plan.json", Plan).records[0]
+    return plan.next_action if plan.verdict == "does not fit" and not looked else None
+
+
+def _unfinished_evaluation(run_dir: Path) -> str | None:
+    """Return the command that goes on with an evaluation that a kill left: what is compared later stands on it."""
+    from llm_finetuning import brief
+    from llm_finetuning.evaluating import unfinished
+
+    return unfinished.command(run_dir, brief.load(run_dir))
 
 
 def _has_trained(run_dir: Path) -> bool:
@@ -252,6 +295,8 @@ def _after_preflight(run_dir: Path) -> str:
     ended = training.outcome()
     if ended and ended["state"] == "finished" and _method(run_dir)[0] == "grpo" and _diagnose_first(run_dir):
         return artifact.shell_line("diagnose", run_dir)
+    if left := _unfinished_evaluation(run_dir):
+        return left
     if ended and ended["state"] == "finished" and artifact_states.of(run_dir, "promotion.json").state == "done":
         from llm_finetuning.types import Promotion
 

@@ -100,6 +100,5 @@ def rates_of(card: Card) -> Rates | None:
 
 
 def unknown_words(name: str) -> str:
-    """Return the line that says of a card that its speed is not known."""
-    how = "`finetune plan RUN --calibrate` measures them on the machine"
-    return f"bandwidth or 16-bit rate of a {name} are not known here; {how}"
+    """Return that the speed of a card is not known; what measures it is the caller's to say."""
+    return f"bandwidth and 16-bit rate of a {name} are not both known here"

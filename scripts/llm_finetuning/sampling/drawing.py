@@ -43,10 +43,12 @@ class Drawing:
     parents: dict[str, str]
     settings: dict[str, Any]
     anew: str  # the mending half of a refusal: how samples that cannot be gone on with are left behind
+    again: str | None = None  # the line that goes on with what is there; None: that which was typed
 
 
 def rows_of(loaded: LoadedBrief, python: str | None) -> list[Row]:
     """Return the rows of the brief's data set, by a program of the training interpreter where that is needed."""
+    dataset.check_there(loaded)  # before an interpreter is asked for
     reader = _interpreter(loaded, python, DATASET_NEEDS) if dataset.needs_program(loaded) else None
     return dataset.read_rows(loaded, python=reader)
 
@@ -85,13 +87,15 @@ def draw(
                 _check_same(drawing, appender.header)
                 have = {sample.sample_id for sample in appender.records}
             _check_engine(drawing, appender.header.settings, facts)
-            with console.progress("sampling", expected, len(have)) as advance:
+            progress = console.progress("sampling", expected, len(have))
+            with console.goes_on_with(drawing.again if fresh else None), progress as advance:
                 for group in _groups(records):
                     added = _samples(group, batches, have)
                     appender.append(added)
                     advance(len(added))
         if appender is None or len(appender.records) != expected:
-            raise MachineryFailure(f"{path}: the engine ended before all samples were drawn; run it again to continue")
+            again = f"run `{drawing.again}`" if drawing.again else "run it again"
+            raise MachineryFailure(f"{path}: the engine ended before all samples were drawn; {again} to continue")
         return appender.records
 
 

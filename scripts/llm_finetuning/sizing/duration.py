@@ -42,7 +42,7 @@ def rates_for(machine: Machine) -> Rates:
         Unknown: Nothing is known of its speed; nothing is guessed of it.
     """
     if machine.gpus == 0:
-        raise Unknown("how fast this CPU is depends on its machine; `finetune plan RUN --calibrate` measures it there")
+        raise Unknown("how fast this CPU is depends on its machine")
     card = hardware.card_named(machine.name, machine.memory_gb)
     rates = time_rates.rates_of(card) if card is not None else None
     if rates is None:
@@ -55,14 +55,7 @@ def timed(now: Forecast, model: Architecture, seen: Observed, rates: Rates) -> T
     config = now.config
     options = {name: option.value for name, option in config.trainer.items()}
     notes = list(seen.notes)
-    steps = steps_of(config, seen.rows).total if seen.rows else None
-    if steps is None and int(options.get("max_steps") or -1) > 0:
-        steps = int(options["max_steps"])
-    if steps is None:
-        why = "the data set has no rows" if seen.rows == 0 else "`finetune audit` counts the rows"
-        notes.append(f"the run's steps are not known: {why}")
-    if steps == 0:
-        notes.append(f"no step at all: {seen.rows} rows are fewer than a step takes")
+    steps = length_of(now, seen, notes)
     if config.method == "grpo":
         job, turn = _drawing(now, options, seen, notes)
     else:
@@ -71,6 +64,23 @@ def timed(now: Forecast, model: Architecture, seen: Observed, rates: Rates) -> T
     if "reward" in found.unknown:
         notes.append("what the rewards take is not in these times: `finetune sample` and `finetune score` measure it")
     return Timed(duration=found, rates=rates, steps=steps, notes=tuple(notes))
+
+
+def length_of(now: Forecast, seen: Observed, notes: list[str]) -> int | None:
+    """Return the optimizer steps of the run, which hang on its rows and its batch alone, and add what is to be noted.
+
+    None where the rows were not counted.
+    """
+    steps = steps_of(now.config, seen.rows).total if seen.rows else None
+    most = now.config.trainer.get("max_steps")
+    if steps is None and most is not None and int(most.value or -1) > 0:
+        steps = int(most.value)
+    if steps is None:
+        why = "the data set has no rows" if seen.rows == 0 else "an audit of the data set counts its rows"
+        notes.append(f"the run's steps are not known: {why}")
+    if steps == 0:
+        notes.append(f"no step at all: {seen.rows} rows are fewer than a step takes")
+    return steps
 
 
 def _reading(job: Job, config: RunConfig, options: Mapping[str, Any], notes: list[str]) -> tuple[Job, Round]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from llm_finetuning import artifact, brief, console, judging, labelling, lineage
+from llm_finetuning import brief, console, labelling, lineage
 from llm_finetuning.findings.wording import text_of
 from llm_finetuning.types import Label, Reading, Verdict
 from llm_finetuning.web.segments import segments
@@ -16,43 +16,53 @@ class Desk:
     """The samples that one reader was given, in order, and that reader's labels as they stand on the disk.
 
     Every label is appended and flushed on its own, so that two tabs, two readers and a killed server lose nothing.
-    What the rewards paid is told for labelled samples alone.
+    What the rewards paid, and why a sample is read, is told for labelled samples alone.
     """
 
-    def __init__(self, run_dir: Path, reader: str, count: int, append: Callable[[Sequence[Label]], None]) -> None:
-        """Load a run; refuses for one without complete samples. `append` returns once labels are on the disk."""
+    def __init__(
+        self,
+        run_dir: Path,
+        reader: str,
+        count: int,
+        append: Callable[[Sequence[Label]], None],
+        following: Callable[[], str],
+    ) -> None:
+        """Load a run; refuses for one without complete samples.
+
+        `append` returns once labels are on the disk; `following` says what the run asks for next, as every verb does.
+        """
         self._loaded = loaded = brief.load(run_dir)
         samples = lineage.complete_samples(loaded).records
-        self.run_dir = loaded.run_dir
         self.name = loaded.brief.name
         self.reader = reader
-        self._append = append
+        self._append, self._following = append, following
         self._samples = {sample.sample_id: sample for sample in samples}
         self._seen = lineage.seen_digests(samples)
         self._scores = labelling.scores_of(loaded, samples)
         self.readings: list[Reading] = labelling.to_read(loaded, samples, lineage.labels(loaded), reader, count)
 
     def overview(self) -> dict[str, Any]:
-        """Return the order, which part each belongs to, and this reader's labels; nothing that a reward said."""
+        """Return the order and this reader's labels; neither what a reward said nor why a sample is read."""
         standing = self._standing()
         items = [
             {
                 "id": item.sample_id,
-                "part": item.part,
                 "verdict": standing[item.sample_id].verdict if item.sample_id in standing else None,
                 "noted": bool(item.sample_id in standing and standing[item.sample_id].note),
             }
             for item in self.readings
         ]
-        return {
-            "run": self.name,
-            "reader": self.reader,
-            "items": items,
-            "command": judging.awaited(self._loaded) or artifact.shell_line("gate", self.run_dir),
-        }
+        return {"run": self.name, "reader": self.reader, "items": items}
+
+    def following(self) -> dict[str, str]:
+        """Return what the run asks for next, as it stands on the disk now."""
+        return {"next": self._following()}
 
     def item(self, place: int) -> dict[str, Any]:
-        """Return what is shown of one reading; raises IndexError. `paid` is there once the reader has decided."""
+        """Return what is shown of one reading; raises IndexError.
+
+        `paid` and `part`, which hint at what a reward said, are there once the reader has decided.
+        """
         if not 0 <= place < len(self.readings):
             raise IndexError(place)
         reading = self.readings[place]
@@ -61,7 +71,6 @@ class Desk:
         answer = sample.columns.get("answer")
         shown: dict[str, Any] = {
             "id": console.visible(sample.sample_id),
-            "part": reading.part,
             "prompt": segments(text_of(sample.prompt)),
             "gold": None if answer is None else segments(str(answer)),
             "completion": segments(text_of(sample.completion)),
@@ -70,7 +79,7 @@ class Desk:
             "label": None if label is None else {"verdict": label.verdict, "note": label.note},
         }
         if label is not None:
-            shown["paid"] = self._paid(reading)
+            shown |= {"part": reading.part, "paid": self._paid(reading)}
         return shown
 
     def record(self, place: int, verdict: Verdict, note: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,6 @@ def application(desk: Desk, key: str) -> ASGIApp:
             return PlainTextResponse("no such page", 404)
         return Response((_PAGES / name).read_bytes(), media_type=f"{_KINDS[name]}; charset=utf-8")
 
-    async def overview(_request: Request) -> Response:
-        return await _answer(desk.overview)
-
     async def item(request: Request) -> Response:
         return await _answer(desk.item, request.path_params["place"])
 
@@ -57,7 +54,8 @@ def application(desk: Desk, key: str) -> ASGIApp:
         return await _answer(desk.record, request.path_params["place"], verdict, note)
 
     routes = [
-        Route("/api/overview", overview),
+        Route("/api/overview", _answering(desk.overview)),
+        Route("/api/next", _answering(desk.following)),
         Route("/api/items/{place:int}", item),
         Route("/api/items/{place:int}/label", label, methods=["POST"]),
         Route("/api/search", search),
@@ -65,6 +63,15 @@ def application(desk: Desk, key: str) -> ASGIApp:
         Route("/{name}", page),
     ]
     return door.Door(Starlette(routes=routes), key, verb="review", policy=_POLICY)
+
+
+def _answering(act: Callable[[], dict[str, Any]]) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that answers with an act of the desk which needs nothing of the request."""
+
+    async def endpoint(_request: Request) -> Response:
+        return await _answer(act)
+
+    return endpoint
 
 
 async def _answer(act: Callable[..., dict[str, Any]], *arguments: Any) -> Response:

@@ -5,7 +5,7 @@ const byId = (id) => document.getElementById(id);
 const VERDICTS = { a: "accept", r: "reject", u: "unsure" };
 const SAID = { accept: "accepted", reject: "rejected", unsure: "left unsure" };
 
-const state = { items: [], place: 0, note: "", shown: null, matches: null, busy: false, times: [], began: 0, command: "" };
+const state = { items: [], place: 0, note: "", shown: null, matches: null, busy: false, times: [], began: 0 };
 
 async function ask(path, body) {
   const options = body === undefined ? {} : {
@@ -76,10 +76,20 @@ function showProgress() {
   byId("progress").textContent = `${total - unread} of ${total} judged${unread ? minutesLeft(unread) : ""}`;
   byId("meter").max = total || 1;
   byId("meter").value = total - unread;
-  byId("done").hidden = unread > 0 || total === 0;
+  if (unread > 0 || total === 0) byId("done").hidden = true;
+  else if (byId("done").hidden) showNext();
   const places = visible();
   const narrowed = byId("filter").value !== "all" || state.matches;
   byId("found").textContent = narrowed ? `${places.length} shown` : "";
+}
+
+async function showNext() {
+  byId("done").hidden = false;
+  try {
+    byId("command").textContent = (await ask("api/next")).next;
+  } catch (error) {
+    say(error.message, true);
+  }
 }
 
 function showPaid(paid) {
@@ -102,6 +112,7 @@ function showPaid(paid) {
 function show(item) {
   state.shown = item;
   byId("where").textContent = `Sample ${state.place + 1} of ${state.items.length}`;
+  byId("part").hidden = !item.part; // told after the judgement, which it would sway
   byId("part").textContent = item.part === "random" ? "drawn at random" : "chosen, since errors may hide here";
   byId("part").className = "tag";
   byId("size").textContent = `${item.id}, ${item.tokens} tokens`;
@@ -236,7 +247,6 @@ byId("finder").addEventListener("submit", (event) => event.preventDefault());
     state.items = overview.items;
     document.title = `Review: ${overview.run}`;
     byId("run").textContent = `${overview.run}, read by ${overview.reader}`;
-    byId("command").textContent = overview.command;
     const unread = state.items.findIndex((item) => item.verdict === null);
     if (state.items.length) await go(Math.max(0, unread));
     else say("There is nothing to read.");
