@@ -1,10 +1,11 @@
 """Draw what the demo printed: `scripts/finetune demo --quick 2>&1 | python docs/demo_picture.py > docs/demo.svg`.
 
-The picture begins at the gate's first answer; of its findings it shows those that block and counts the others. Bars
-and the folder of the model, which is each machine's own, are left out. It names no font from the network, so that it
-looks the same offline.
+The picture begins at the gate's first answer; of its findings it shows those that block and counts those that warn.
+Bars are left out, and the folder of the model, which is each machine's own, is shown where it usually is. It names no
+font from the network, so that it looks the same offline.
 """
 
+import re
 import sys
 
 from rich.console import Console
@@ -26,7 +27,7 @@ FRAME = """\
 <g class="{unique_id}-matrix" xml:space="preserve">{matrix}</g></g>
 </svg>
 """
-LEFT_OUT = ("scoring:", "sampling:", "probing:", "the model is in ")
+LEFT_OUT = ("scoring:", "sampling:", "probing:", "the model is in ", "`finetune` is not on your PATH")
 MARKS = {
     r"BLOCKS": "bold red",
     r"^gate: blocked|blocked$": "bold red",
@@ -37,12 +38,12 @@ MARKS = {
 
 def main() -> None:
     """Read the demo's output and print the picture."""
-    said = sys.stdin.read()
+    said = re.sub(r"/\S*(?=/models/)", "~/.local/share/llm-finetuning", sys.stdin.read())
     shown = said[said.index("gate: blocked") :].rstrip()
     said_lines = [line for line in shown.splitlines() if not line.startswith(LEFT_OUT)]
-    lines = [line for line in said_lines if not line.startswith(("  warns ", "  fine "))]
+    lines = [line for line in said_lines if not line.startswith("  warns ")]
     last = max(place for place, line in enumerate(lines) if line.startswith("  BLOCKS"))
-    lines.insert(last + 1, f"  ... and {len(said_lines) - len(lines)} findings that warn or are fine")
+    lines.insert(last + 1, f"  ... and {len(said_lines) - len(lines)} findings that warn")
     console = Console(record=True, width=128, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     for line in lines:
         text = Text(line)
