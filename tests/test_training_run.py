@@ -143,12 +143,17 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def leads_a_group(pid: int) -> bool:
+    """Whether the one child is there and has become the head of its own group."""
+    return [os.getpgid(child) for child in children(pid)] == children(pid) != []
+
+
 def test_a_start_that_could_say_nothing(made: Callable[[str], TrainingRun]) -> None:
     """Killed with its supervisor, a run is not one that was never started."""
     training = made("sleep 60")
     assert training.outcome() is None
     process = training.start(sys.executable, {})
-    assert until(lambda: children(process.pid) != [])
+    assert until(lambda: leads_a_group(process.pid))
     (child,) = children(process.pid)
     process.kill()
     os.killpg(child, signal.SIGKILL)

@@ -41,6 +41,8 @@ class Intake:
     labels: list[Label]  # what is new
     unchanged: int  # rows that say what their reader's label of that sample says already
     skipped: int  # rows without a verdict
+    readers: list[str]  # whose word the rows with a verdict are
+    unsigned: list[str]  # sample ids of new labels whose row names no reader
 
 
 def write(file: Path, readings: Sequence[Reading], samples: Mapping[str, Sample]) -> list[str]:
@@ -95,6 +97,8 @@ def read(file: Path, samples: Sequence[Sample], labels: Sequence[Label], reader_
     seen = lineage.seen_digests(samples)
     standing = {(label.sample_id, label.reader): label for label in standing_labels(labels, seen)}
     fresh: list[Label] = []
+    unsigned: list[str] = []
+    readers: set[str] = set()
     rows = unchanged = skipped = 0
     for where, row in _rows(file, faults):
         rows += 1
@@ -104,11 +108,13 @@ def read(file: Path, samples: Sequence[Sample], labels: Sequence[Label], reader_
         label = _label(where, row, known, reader_of, faults)
         if label is None:
             continue
+        readers.add(label.reader)
         before = standing.get((label.sample_id, label.reader))
         if before is not None and before.verdict == label.verdict and row.get("note", before.note) == before.note:
             unchanged += 1
         else:
             fresh.append(label)
+            unsigned += [] if row.get("reader", "").strip() else [label.sample_id]
             standing[label.sample_id, label.reader] = label
     if faults:
         more = len(faults) - SHOWN_FAULTS
@@ -117,7 +123,7 @@ def read(file: Path, samples: Sequence[Sample], labels: Sequence[Label], reader_
         raise Refusal(f"{file}: holds no labels; add rows under the first line")
     if skipped == rows:
         raise Refusal(f"{file}: no row has a verdict; write accept, reject or unsure into the column `verdict`")
-    return Intake(labels=fresh, unchanged=unchanged, skipped=skipped)
+    return Intake(labels=fresh, unchanged=unchanged, skipped=skipped, readers=sorted(readers), unsigned=unsigned)
 
 
 def _label(
@@ -133,7 +139,7 @@ def _label(
     if sample is None:
         wrong.append(f"no sample {given!r}; copy the ids from samples.jsonl")
     elif part is None and row.get("seen", "").startswith(_SEEN):
-        wrong.append(f"sample {given!r} is another text now than when this was exported; export it again")
+        wrong.append("is another text now than when this was exported; export it again")
     elif part is None:
         wrong.append(f"part {row['part']!r} is neither random nor chosen; leave the column out")
     if verdict is None:
@@ -143,7 +149,9 @@ def _label(
         reader = reader_of(row.get("reader", ""))
     except Refusal as refusal:
         wrong.append(refusal.lines[0])
-    faults += [f"{where}: {words}" for words in wrong]
+    # A line is that of the file: a text with line ends takes several, and a spreadsheet counts rows.
+    named = f"{where}: sample {given!r}" if sample is not None else where
+    faults += [f"{named}: {words}" for words in wrong]
     if wrong or sample is None or verdict is None or part is None:
         return None
     rest: dict[str, Any] = {"reader": reader, "note": row.get("note", ""), "source": "import", "part": part}

@@ -27,6 +27,7 @@ METRICS: Sequence[tuple[str, str]] = (  # metric, what it is called here
 _CALLED = dict(METRICS)
 
 PAID_HELD_OUT = "held-out mean reward"
+OVER_BATCHES = "held-out {part}, mean over batches"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +53,39 @@ def of(log: RunLog, draws: tuple[int, int] | None) -> tuple[Metric, ...]:
 
 def _held_out_names(log: RunLog, draws: tuple[int, int] | None) -> dict[str, str]:
     """Return the metrics of evaluations that are shown, by name; a mean of what was paid is not called a success."""
+    by_batch = draws is not None and not _batches_weigh_alike(log, draws[0])
     reward = f"{PAID_HELD_OUT} of {draws[0]} draws" if draws is not None else PAID_HELD_OUT
+    reward = OVER_BATCHES.format(part="reward") if by_batch else reward
     if log.is_paid or (not log.series and "reward" in log.held_out):
-        return {"reward": reward, **{f"rewards/{part}/mean": f"held-out mean {part}" for part in _parts(log)}}
+        called = OVER_BATCHES if by_batch else "held-out mean {part}"
+        return {"reward": reward, **{f"rewards/{part}/mean": called.replace("{part}", part) for part in _parts(log)}}
     return {"reward": reward, "loss": "held-out loss"}
+
+
+def _batches_weigh_alike(log: RunLog, draws: int) -> bool:
+    """Tell whether the mean over an evaluation's batches, which TRL logs, is that of its draws: none is short.
+
+    `per_device_eval_batch_size` counts completions, as TRL takes it; False where it is not known. How many processes
+    share an evaluation is not in the log's options: one is taken.
+    """
+    size = log.options.get("per_device_eval_batch_size")
+    return isinstance(size, int) and size > 0 and (draws <= size or draws % size == 0)
 
 
 def about_held_out(log: RunLog, draws: tuple[int, int] | None) -> list[str]:
     """Return what the reward of an evaluation is: `evaluate` says another number of the same rows."""
     if "reward" not in log.held_out:
         return []
-    each = "" if draws is None else f" {draws[0]} draws were paid, {'one' if draws[1] == 1 else draws[1]} of each row:"
-    words = f"the mean of what{each}" if each else "the mean of what a few draws were paid:"
-    return [f"{PAID_HELD_OUT}: {words} no success rate, which `finetune evaluate` measures on the same rows"]
+    no_rate = "no success rate, which `finetune evaluate` measures on the same rows"
+    if draws is None:
+        return [f"{PAID_HELD_OUT}: the mean of what a few draws were paid, as the trainer takes it: {no_rate}"]
+    each = f"{draws[0]} draws were paid, {'one' if draws[1] == 1 else draws[1]} of each row"
+    if _batches_weigh_alike(log, draws[0]):
+        return [f"{PAID_HELD_OUT}: the mean of what {each}: {no_rate}"]
+    size = log.options.get("per_device_eval_batch_size")
+    rest = "so that this is not the mean of the rows" if size else "so that this need not be the mean of the rows"
+    words = "the trainer logs the mean of each batch's mean: a short last batch weighs as much as a full one"
+    return [f"{OVER_BATCHES.format(part='reward')}: {each}, and {words}, {rest}; it is {no_rate}"]
 
 
 def recent(log: RunLog, name: str) -> float | None:

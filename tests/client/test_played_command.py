@@ -74,6 +74,7 @@ ASKED = {
     "finetune build RUN",
     "finetune train RUN",
     "finetune evaluate RUN --checkpoint final",
+    "finetune merge RUN",
 }
 """Commands of the text that a person has to allow."""
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,11 @@ def test_sound_data_set_goes_on_to_sampling(run_dir: Path, finetune: Finetune) -
     code, out, _ = finetune("audit", run_dir)
 
     assert 0 == code
-    assert re.search(r"^15 rows: 0 block, \d+ warn, ", out, re.MULTILINE)
+    (line,) = [line for line in out.splitlines() if line.startswith("15 rows: 0 block, ")]
+    fine = [one for one in json.loads(finetune("audit", run_dir, "--json")[1])["findings"] if one["weight"] == "fine"]
+    assert line.endswith(f" warn, {len(fine)} fine ({', '.join(one['code'] for one in fine)})")
+    assert {"gold-empty", "gold-unpaid"} <= {one["code"] for one in fine}
+    assert "held-out" not in out
     assert "tokens and template were not looked at" in out  # no transformers here, or no such model
     assert f"next: finetune sample {run_dir}" in out
     assert "audit.json" in out
@@ -300,6 +303,16 @@ def test_held_out_rows_that_stand_in_the_training_data(tmp_path: Path, finetune:
     assert before == lineage.of_samples(brief.load(folder))
     with pytest.raises(Refusal, match="held-out rows changed since it was made; run `finetune audit"):
         lineage.current_audit(brief.load(folder))
+
+
+def test_held_out_rows_that_are_apart_are_said(tmp_path: Path, finetune: Finetune) -> None:
+    """How many there are, and that training sees none of their prompts."""
+    folder = run_with(tmp_path / "run", numbers(), **{"data.jsonl,": "data.jsonl, evaluation: held.jsonl,"})
+    held = [{"id": n, "prompt": story(random.Random(n)), "answer": "1"} for n in range(6)]
+    (folder / "held.jsonl").write_text("".join(json.dumps(line) + "\n" for line in held), "utf-8")
+    _, out, _ = finetune("audit", folder)
+
+    assert "  fine    6 held-out rows, none of whose prompts stands in the training data; " in out
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from llm_finetuning import artifact
 from llm_finetuning.commands import demo
 from llm_finetuning.demo import sums
+from llm_finetuning.findings.success import for_run
 from llm_finetuning.types import Label
 
 Finetune = Callable[..., tuple[int, str, str]]
@@ -52,8 +53,11 @@ def test_wrong_reward_is_blocked_and_the_right_one_answered(
     facts = json.loads(out)
     wrong, right = facts["gates"]
     printed = err.splitlines()
-    check_sample(printed[printed.index("gate: blocked") :])
-    assert f"next: {wrong['next_action']}" in printed
+    asks = f"it asks, and the demo does: {for_run(wrong['next_action'], str(folder))}"
+    assert asks in printed
+    assert not [line for line in printed if line.startswith("next: ")]  # one stands at the end, on standard output
+    gate_alone = [line.replace("it asks, and the demo does: ", "next: ") for line in printed]
+    check_sample(gate_alone[gate_alone.index("gate: blocked") :])
     assert facts["training"] is None
     assert not (folder / "sft").exists()
 

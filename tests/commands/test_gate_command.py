@@ -439,10 +439,27 @@ def test_what_is_fine_is_one_line_and_whole_elsewhere(opened: Path, finetune: Fi
     (line,) = [line for line in out.splitlines() if line.startswith("  fine")]
     page = (opened / "gate.html").read_text("utf-8")
 
-    assert line == f"  fine    {len(fine)} checks, all in gate.html: {', '.join(found['code'] for found in fine)}"
+    named = [found["code"] for found in fine if found["code"] != "probe"]  # of which a finding warns here
+    assert line == f"  fine    {len(named)} checks, all in gate.html: {', '.join(named)}"
     assert len(fine) > 8
     assert all(escape(found["text"]) in page for found in fine)
     assert fine[0]["text"] not in out
+
+
+def test_no_check_is_called_fine_that_stands_above_or_saw_nothing(run_dir: Path, finetune: Finetune) -> None:
+    """Before anything was read there are no false passes to count, and probes that warn are not fine as a whole."""
+    runs.write_samples(run_dir)
+    runs.examine(run_dir)
+    _, out, _ = finetune("gate", run_dir)
+    told = json.loads(finetune("gate", run_dir, "--json")[1])["findings"]
+    acting = {found["code"] for found in told if found["weight"] != "fine"}
+    (fine,) = [line for line in out.splitlines() if line.startswith("  fine")]
+    named = set(fine.partition(": ")[2].split(", "))
+
+    assert any(code.startswith("probe-") for code in acting)
+    assert not {"probe", "false-pass", "false-fail"} & named
+    assert {"audit", "truncated"} <= named
+    assert "  not known yet, nothing to look at: false-pass, false-fail" in out.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -463,12 +480,28 @@ def test_the_disputed_texts_that_are_not_shown_are_counted(
     )
 
 
+@pytest.mark.parametrize(("reader", "code"), [("ada", 0), ("bob", 1)])
+def test_a_slip_is_given_again_by_a_table_of_one_row(
+    blocked: Path, finetune: Finetune, tmp_path: Path, reader: str, code: int
+) -> None:
+    """Under the same name its last label stands and the gate alone is asked; another name is a reader who differs."""
+    (tmp_path / "labels.csv").write_text("sample_id,verdict\nq3/2,accept\n", "utf-8")
+    assert finetune("review", blocked, "--import", tmp_path / "labels.csv", "--reader", reader)[0] == 0
+    found, out, _ = finetune("gate", blocked)
+
+    assert found == code
+    assert ("next: let the readers settle q3/2: each labels it again" in out) == bool(code)
+
+
 def test_the_next_action_ends_with_the_verbs_to_run(blocked: Path, finetune: Finetune) -> None:
     """Ready to paste, with this run's name; gate.json names no folder, since a run may be moved."""
     last = finetune("gate", blocked)[1].splitlines()[-1]
     verbs = " && ".join(f"finetune {verb} {blocked}" for verb in ("audit", "score", "probe", "gate"))
 
-    assert last == f"next: fix the reward: read q3/2; a label that was a slip is given again; then `{verbs}`"
+    assert last.startswith(f"next: fix the reward: read q3/2; then `{verbs}`. Was the label a slip, give it again: ")
+    assert last.endswith(
+        f"`finetune review {blocked} --import labels.csv --reader NAME`; then `finetune gate {blocked}` is enough"
+    )
     assert f"next: {json.loads(finetune('gate', blocked, '--json')[1])['next_action']}" == last
     assert "finetune gate RUN`" in (blocked / "gate.json").read_text("utf-8")
     assert str(blocked) not in (blocked / "gate.json").read_text("utf-8")

@@ -17,6 +17,7 @@ import finished_runs
 import planned_runs
 import runs
 from engines.endpoint_stub import Answer, StubServer
+from guards import outcome
 from llm_finetuning import artifact, brief
 from llm_finetuning.commands import demo
 from llm_finetuning.demo import road
@@ -286,6 +287,31 @@ def test_after_training_the_diagnosis_then_what_was_left_then_the_comparison(run
     assert last(finetune("status", run)[1]) != resume
 
 
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (None, "wait; `finetune watch {run}` shows it, `finetune train {run} --stop` ends it early"),
+        ((outcome.STOPPED, 0), "`finetune train {run}` goes on from the last checkpoint"),
+        ((outcome.STOPPED, 1), "mend the reason, then `finetune train {run}`"),
+        ((outcome.FAILED, 4), "mend the reason, then `finetune train {run}`"),
+    ],
+    ids=["running", "stopped", "by a guard", "failed"],
+)
+def test_a_command_among_words_stands_between_back_quotes(
+    run: Path, finetune: Finetune, ended: tuple[str, int] | None, said: str
+) -> None:
+    """Pasted as a whole such a line would be no call; what is to be called is told from what is said of it."""
+    finished_runs.call("build", run, "--no-check")
+    logs = run / "train" / "logs"
+    logs.mkdir(exist_ok=True)
+    with (logs / "run.lock").open("w") as lock:
+        if ended is None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        else:
+            outcome.write(run / "train", ended[0], "so it was", global_step=7, exit_code=ended[1])
+        assert last(finetune("status", run)[1]) == said.format(run=run)
+
+
 # --- paths as they were given ---------------------------------------------------------------------------------------
 
 
@@ -332,3 +358,32 @@ def test_a_refusal_names_the_run_as_it_was_given(
     assert code == 2
     assert said in err
     assert str(run_dir.parent) not in err
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "action"),
+    [
+        ("..", "run", "`finetune new run-2 --from run --model run/train/model`"),
+        (".", ".", "`finetune new ../run-2 --from . --model ./train/model`"),
+        ("train", "..", "`finetune new ../../run-2 --from .. --model ../train/model`"),
+    ],
+)
+def test_every_line_of_status_names_the_run_as_it_was_given(
+    run: Path, finetune: Finetune, monkeypatch: pytest.MonkeyPatch, place: str, given: str, action: str
+) -> None:
+    """Also a run that may follow on it, beside it; what is unfinished or waits names no other path."""
+    finished_runs.call("build", run, "--no-check")
+    finished_runs.train(run)
+    finished_runs.call("evaluate", run, "--checkpoint", "final")
+    for call in (["diagnose", run], ["compare", run, "base", "final"]):
+        finetune(*call)
+    monkeypatch.chdir(run / place)
+    out = finetune("status", given)[1]
+    assert last(out).endswith(action)
+    assert str(run) not in out
+
+    samples = run / "samples.jsonl"
+    samples.write_text("".join(samples.read_text("utf-8").splitlines(keepends=True)[:-1]), "utf-8")
+    out = finetune("status", given)[1]
+    assert re.search(rf"^samples.jsonl +unfinished [^:]+`finetune sample {re.escape(given)}`", out, re.MULTILINE)
+    assert str(run) not in out

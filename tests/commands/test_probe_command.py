@@ -123,3 +123,19 @@ def test_probe_needs_scores(run_dir: Path, finetune: Finetune) -> None:
     code, _, err = finetune("probe", run_dir)
     assert code == 2
     assert "finetune score" in err
+
+
+@pytest.mark.parametrize("paid", ["0.0", "0.5", "1.0"])
+def test_a_reward_that_pays_one_value_is_mended_by_the_audits_words(
+    tmp_path: Path, finetune: Finetune, paid: str
+) -> None:
+    """Audit and probe see one cause: both ask for the reward and neither for other rows."""
+    code = f"def flat(completions, answer, **kwargs):\n    return [{paid}] * len(completions)\n"
+    run_dir = scored(with_reward(tmp_path / "run", code, "flat"), finetune)
+    told = json.loads(finetune("audit", run_dir, "--json")[1])["findings"]
+    (audited,) = [one["next_action"] for one in told if one["code"] == "gold-unpaid"]
+    (last,) = [line for line in finetune("probe", run_dir)[1].splitlines() if line.startswith("next: ")]
+
+    assert audited.startswith("mend the reward, not the rows: ")
+    assert last.startswith(f"next: {audited}; then `finetune audit ")
+    assert "--fresh" not in last

@@ -67,7 +67,7 @@ def test_what_is_exported_is_what_the_page_shows_and_comes_back_filled(
     filled = [{**row, "verdict": "accept", "note": f"a{mark}b", "prompt": "cut"} for row in rows[:15]] + rows[15:]
     code, out, err = finetune("review", sampled, "--import", save(file, filled, mark), *ADA)
     assert code == 0, err
-    assert "15 labels added, 5 rows without a verdict skipped, 15 of 75 samples judged\nwrote: " in out
+    assert "15 labels added (reader ada), 5 rows without a verdict skipped, 15 of 75 samples judged\nwrote: " in out
     assert [(one.sample_id, one.part, one.note) for one in labels(sampled)] == [
         (item.sample_id, item.part, f"a{mark}b") for item in chosen[:15]
     ]
@@ -228,7 +228,8 @@ def test_what_is_known_already_is_counted_and_not_added(sampled: Path, finetune:
         before = len(labels(sampled)) if (sampled / "labels.jsonl").exists() else 0
         code, out, err = imported(sampled, finetune, text)
         assert code == 0, err
-        assert f"{added} labels added{f', {unchanged} unchanged' if unchanged else ''}, " in out, text
+        by = "readers ada, bob" if "bob" in text else "reader ada"
+        assert f"{added} labels added ({by}){f', {unchanged} unchanged' if unchanged else ''}, " in out, text
         assert len(labels(sampled)) == before + added
         assert ("wrote: " in out) == bool(added)
 
@@ -241,10 +242,10 @@ def test_what_is_known_already_is_counted_and_not_added(sampled: Path, finetune:
         ("", ":1: no column sample_id, verdict; the first line names the columns, and has nothing"),
         (
             "sample_id;verdict\nq1/0;yes\n",
-            ":2: verdict 'yes' is not one of accept, reject, unsure, or its first letter",
+            ":2: sample 'q1/0': verdict 'yes' is not one of accept, reject, unsure, or its first letter",
         ),
         ("sample_id,verdict,note\nq1/0,accept,one, two\n", ":2: more cells than the first line names"),
-        ("sample_id,verdict,part\nq1/0,accept,half\n", ":2: part 'half' is neither random nor chosen"),
+        ("sample_id,verdict,part\nq1/0,accept,half\n", ":2: sample 'q1/0': part 'half' is neither random nor chosen"),
         ("sample_id,verdict\nq1/0,\n,,\n", "no row has a verdict"),
         ('sample_id,verdict\nq1/0,"accept\n', "not valid CSV"),
     ],
@@ -263,5 +264,84 @@ def test_what_a_spreadsheet_adds_is_nothing(sampled: Path, finetune: Finetune) -
     text = " Sample_ID ;Verdict;Note;;\r\nq1/0;Accept ;x, y;;\r\n;;;;\r\nq2/0;;;;\r\n;;;;\r\n"
     code, out, err = imported(sampled, finetune, text)
     assert code == 0, err
-    assert "1 labels added, 1 rows without a verdict skipped, " in out
+    assert "1 labels added (reader ada), 1 rows without a verdict skipped, " in out
     assert [(one.sample_id, one.verdict, one.note) for one in labels(sampled)] == [("q1/0", "accept", "x, y")]
+
+
+# --- whose word a table is that names nobody -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The login name of whoever calls."""
+    monkeypatch.setenv("LOGNAME", "root")
+
+
+@pytest.mark.usefixtures("root")
+def test_a_correction_without_a_reader_is_not_taken_for_a_second_reader(sampled: Path, finetune: Finetune) -> None:
+    """One line, before anything is written; each of the two lines that it names does what it says of it."""
+    first = "sample_id,verdict\nq1/0,accept\nq2/0,accept\n"
+    correction = "sample_id,verdict\nq1/0,reject\n"
+    imported(sampled, finetune, first, "--reader", "ann lee")
+    before = (sampled / "labels.jsonl").read_bytes()
+    file = sampled / "mine.csv"
+    file.write_text(correction, "utf-8")
+    code, out, err = finetune("review", sampled, "--import", file)
+    assert (code, out) == (2, "")
+    assert err == (
+        "finetune: whose labels are these? q1/0 was judged by ann lee, and without `--reader` they are taken as the "
+        "word of root: `--reader 'ann lee'` corrects ann lee's, `--reader root` sets a second reader beside it\n"
+    )
+    assert (sampled / "labels.jsonl").read_bytes() == before
+
+    code, out, err = imported(sampled, finetune, correction, "--reader", "ann lee")
+    assert (code, err) == (0, "")
+    assert out.startswith("1 labels added (reader ann lee), 2 of 75 samples judged\n")
+    code, out, err = imported(sampled, finetune, correction, "--reader", "root")
+    assert (code, err) == (0, "")
+    assert out.startswith("1 labels added (reader root), 2 of 75 samples judged\n")
+    assert [(one.reader, one.verdict) for one in labels(sampled)[2:]] == [("ann lee", "reject"), ("root", "reject")]
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize(
+    ("text", "notes", "readers"),
+    [
+        ("sample_id,verdict\nq2/0,accept\n", "; the labels so far are of ann, `--reader NAME` adds to theirs", "root"),
+        ("sample_id,verdict,reader\nq1/0,reject,ann\n", None, "ann"),
+        ("sample_id,verdict,reader\nq1/0,reject,bob\nq2/0,reject,ann\n", None, "s ann, bob"),
+    ],
+    ids=["another sample", "the row says it", "two in the rows"],
+)
+def test_whose_word_was_taken_is_said(
+    sampled: Path, finetune: Finetune, text: str, notes: str | None, readers: str
+) -> None:
+    """A note where nobody said it, and the readers beside the count in any case."""
+    imported(sampled, finetune, "sample_id,verdict\nq1/0,accept\n", "--reader", "ann")
+    file = sampled / "more.csv"
+    file.write_text(text, "utf-8")
+    code, out, err = finetune("review", sampled, "--import", file)
+    assert code == 0
+    assert err == ("" if notes is None else f"{file}: taken as the word of root{notes}\n")
+    assert f" labels added (reader{'' if readers.startswith('s ') else ' '}{readers}), " in out
+
+
+@pytest.mark.usefixtures("root")
+def test_ones_own_labels_are_corrected_under_the_login_name(sampled: Path, finetune: Finetune) -> None:
+    """Also where another person read the same sample, and beside labels by a program, which are nobody's."""
+    sample = artifact.read_lines(sampled / "samples.jsonl", Sample).records[0]
+    rest = {"reader": "oracle", "reader_kind": "program", "source": "demo", "part": "random"}
+    path = sampled / "labels.jsonl"
+    artifact.write_lines(path, artifact.header_for(path, {}), [labelling.label_for(sample, "reject", **rest)])
+    file = sampled / "mine.csv"
+    file.write_text(f"sample_id,verdict\n{sample.sample_id},accept\n", "utf-8")
+    code, _, err = finetune("review", sampled, "--import", file)
+    assert (code, err) == (0, f"{file}: taken as the word of root\n")
+    imported(sampled, finetune, f"sample_id,verdict\n{sample.sample_id},accept\n", "--reader", "ann")
+    file.write_text(f"sample_id,verdict\n{sample.sample_id},reject\n", "utf-8")
+    assert finetune("review", sampled, "--import", file)[0] == 0
+    assert [(one.reader, one.verdict) for one in labels(sampled)[1:]] == [
+        ("root", "accept"),
+        ("ann", "accept"),
+        ("root", "reject"),
+    ]

@@ -195,7 +195,7 @@ def test_the_end_says_what_was_labelled_and_what_comes_next(sampled: Path) -> No
 
         assert cleared
         assert "all 3 samples are read: 1 accepted, 1 rejected, 1 left unsure\r\n" in screen
-        assert f"{len(keys)} labels added, 2 of 75 samples judged" in screen
+        assert f"{len(keys)} labels added (reader ada), 2 of 75 samples judged" in screen
         assert terminal.end() == 0
 
 
@@ -231,3 +231,19 @@ def test_a_sitting_without_a_label_says_nothing_of_a_file(sampled: Path) -> None
         assert terminal.end() == 0
         assert f"{len(keys) - 1} labels added" in end
         assert ("wrote: " in end) == (keys == "aq")
+
+
+@pytest.mark.parametrize(("key", "named"), [("x", "x"), ("\x1b[A", "escape"), ("\t", "'\\t'")])
+def test_an_unknown_key_is_answered_with_those_there_are(sampled: Path, key: str, named: str) -> None:
+    """Once: the screen after the next key is as before; a known key is answered with nothing."""
+    terminal = Terminal("review", sampled, "--terminal", "--reader", "ada", "--count", "2")
+    assert "no such key" not in terminal.until("q stop")
+    terminal.press(key)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.until("q stop"))
+    assert f"no such key: {named}; there are\r\na accept   r reject   u unsure   n note   k back   q stop" in shown
+    terminal.press("a")
+    terminal.until("sample 2 of 2")
+    assert "no such key" not in terminal.until("q stop")
+    terminal.press("q")
+    terminal.until("next:")
+    assert terminal.end() == 0

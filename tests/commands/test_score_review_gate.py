@@ -96,7 +96,7 @@ def test_gate_without_labels_is_insufficient(run_dir: Path, finetune: Finetune) 
     code, out, _ = finetune("gate", run_dir)
 
     assert code == 3
-    assert "next: read 50 more completions with `finetune review`" in out
+    assert f"next: read 50 more completions with `finetune review {run_dir}`" in out
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def labels_csv(folder: Path, *rows: list[str]) -> Path:
     [
         ([["sample", "verdict"], ["q1/0", "accept"]], ":1: no column sample_id"),
         ([["sample_id", "verdict"], ["q99/0", "accept"]], ":2: no sample 'q99/0'"),
-        ([["sample_id", "verdict"], ["q1/0", "yes"]], ":2: verdict 'yes' is not one of accept, reject, unsure"),
+        ([["sample_id", "verdict"], ["q1/0", "yes"]], "bad.csv:2: sample 'q1/0': verdict 'yes' is not one of"),
         ([["sample_id", "verdict", "reader"], ["q1/0", "accept", "oracle"]], "is the demo's program, not a person"),
         ([["sample_id", "verdict"]], "holds no labels"),
     ],

@@ -193,3 +193,15 @@ def test_a_model_that_never_succeeds_is_taught_by_the_same_command(run_dir: Path
     assert code == 1
     assert f"`finetune new {run_dir}-sft --from {run_dir} --method sft --dataset DEMOS.jsonl`" in last
     assert finetune("status", run_dir)[1].splitlines()[-1] == last
+
+
+def test_a_state_is_not_said_twice(run_dir: Path, finetune: Finetune) -> None:
+    """A gate that is blocked says so in one word; `--json` keeps its keys."""
+    runs.write_samples(run_dir, text_of=lambda i, index: f"The answer is {1000 + 7 * i + index}.")
+    runs.examine(run_dir)
+    finetune("gate", run_dir)
+    lines = finetune("status", run_dir)[1].splitlines()
+    assert "gate.json       blocked" in lines
+    rows = json.loads(finetune("status", run_dir, "--json")[1])["artifacts"]
+    assert [row["detail"] for row in rows if row["file"] == "gate.json"] == ["blocked"]
+    assert "scores.jsonl    done        75 scores" in lines

@@ -239,7 +239,9 @@ EVALUATED = {
 }
 
 
-def begun(folder: Path, *metrics: dict[str, Any], draws: int | None = 1, held_out: int = 30) -> Path:
+def begun(
+    folder: Path, *metrics: dict[str, Any], draws: int | None = 1, held_out: int = 30, batch: int | None = 10
+) -> Path:
     """Write a run that measures its held-out rows first, of whose log nothing but these lines is there yet."""
     run = logged_runs.write(
         folder,
@@ -249,6 +251,7 @@ def begun(folder: Path, *metrics: dict[str, Any], draws: int | None = 1, held_ou
         eval_on_start=True,
         num_generations=8,
         num_generations_eval=draws,
+        per_device_eval_batch_size=batch,
     )
     config = json.loads((run / "train" / "config.yaml").read_text("utf-8"))
     held = {"held_out": "data/held_out.jsonl"} if held_out else {"held_out": None}
@@ -349,7 +352,7 @@ def test_a_run_is_followed_from_before_its_first_step(tmp_path: Path, finetune: 
         (1, 30, "held-out mean reward of 30 draws", "30 draws were paid, one of each row: no success rate"),
         (4, 30, "held-out mean reward of 120 draws", "120 draws were paid, 4 of each row: no success rate"),
         (None, 5, "held-out mean reward of 40 draws", "40 draws were paid, 8 of each row: no success rate"),
-        (1, 0, "held-out mean reward", "a few draws were paid: no success rate"),
+        (1, 0, "held-out mean reward", "a few draws were paid, as the trainer takes it: no success rate"),
     ],
     ids=["one a row", "several", "as in training", "unknown"],
 )
@@ -363,6 +366,31 @@ def test_the_reward_of_an_evaluation_is_not_taken_for_the_success_rate(
     out = finetune("watch", run, "--once")[1]
     assert re.search(rf"^{label} +0.875 ", out, re.MULTILINE)
     assert f"note: held-out mean reward: the mean of what {words}, which `finetune evaluate` measures" in out
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "is_even", "words"),
+    [
+        (26, 8, False, "so that this is not the mean of the rows"),
+        (24, 8, True, ""),
+        (6, 8, True, ""),
+        (26, None, False, "so that this need not be the mean of the rows"),
+    ],
+    ids=["short last batch", "full batches", "one batch", "size unknown"],
+)
+def test_a_mean_over_batches_is_not_called_that_of_the_draws(
+    tmp_path: Path, finetune: Finetune, rows: int, batch: int | None, *, is_even: bool, words: str
+) -> None:
+    """TRL logs the mean of the batches' means: it is that of the rows only where no batch is short."""
+    run = begun(tmp_path / "run", {}, EVALUATED, held_out=rows, batch=batch)
+    out = finetune("watch", run, "--once")[1]
+    by_batch = "held-out reward, mean over batches"
+    assert (re.search(rf"^{by_batch} +0.875 ", out, re.MULTILINE) is None) == is_even
+    assert (f"held-out mean reward of {rows} draws" in out) == is_even
+    assert (re.search(r"^held-out correct, mean over batches +0.75 ", out, re.MULTILINE) is None) == is_even
+    if not is_even:
+        assert f"note: {by_batch}: {rows} draws were paid, one of each row, and the trainer logs the mean of" in out
+        assert f"a short last batch weighs as much as a full one, {words}; it is no success rate" in out
 
 
 # --- while it is written --------------------------------------------------------------------------------------------

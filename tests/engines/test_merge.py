@@ -69,7 +69,7 @@ def test_a_merged_model_says_what_base_and_adapter_say(
     assert said == greedy(engine_python, Path(model_folder), run / "train" / "model")
     assert said != greedy(engine_python, Path(model_folder))
     assert (merged / "chat_template.jinja").is_file()
-    assert facts["next"] == f"finetune evaluate {run} --model {merged}"
+    assert facts["next"] == json.loads(finetune("status", run, "--json")[1])["next"]
 
     stamp = (merged / "model.safetensors").stat().st_mtime_ns
     assert finetune("merge", run, "--dtype", "float32")[0] == 0

@@ -11,7 +11,6 @@ from llm_finetuning.findings.again import with_commands
         ("probe-exploit-echo", "stop", "gate", ["audit", "score", "probe", "gate"]),
         ("probe-exploit-echo", "stop", "probe", ["audit", "score", "probe"]),
         ("reward-nan", "fix", "gate", ["audit", "score", "probe", "gate"]),
-        ("false-pass", "fix", "gate", ["audit", "score", "probe", "gate"]),
         ("infrastructure", "bring up", "gate", ["score", "probe", "gate"]),
         ("advantages", "change", "gate", ["score", "probe", "gate"]),
         ("audit-gold-empty", "fill", "gate", ["audit", "sample", "score", "probe", "gate"]),
@@ -19,7 +18,7 @@ from llm_finetuning.findings.again import with_commands
         ("probe-gold-unscored", "mend the reward, not", "probe", ["audit", "score", "probe"]),
         ("unscored", "make those rows", "gate", ["audit", "sample", "score", "probe", "gate"]),
         ("truncated", "raise", "gate", ["audit", "sample", "score", "probe", "gate"]),
-        ("readers-disagree", "settle", "gate", ["gate"]),
+        ("labels", "read", "gate", ["gate"]),
     ],
 )
 def test_an_action_is_followed_by_the_verbs_that_it_makes_stale(
@@ -32,5 +31,5 @@ def test_an_action_is_followed_by_the_verbs_that_it_makes_stale(
 
 def test_an_action_that_names_its_command_stays() -> None:
     """Two commands at the end of one line would be read as one after the other."""
-    action = "read 5 more completions with `finetune review`"
+    action = "read 5 more completions with `finetune review RUN`"
     assert with_commands(action, "labels", last="gate") == action

@@ -74,7 +74,7 @@ EXECUTED: dict[str, Case] = {
     "finetune sample RUN": Case("drawn", 0, "75 samples of 15 prompts"),
     "finetune score RUN": Case("drawn", 0, "weighted sum over 75 samples"),
     "finetune probe RUN": Case("read", 0, "probe: held"),
-    "finetune review RUN": Case("drawn", 0, "0 labels added, 0 of 75 samples judged"),
+    "finetune review RUN": Case("drawn", 0, "0 of 75 samples judged"),
     "finetune calibrate RUN": Case("judged", 0, "sealed"),
     "finetune calibrate RUN --open-test": Case("judged", 0, "the judge may pay"),
     "finetune calibrate RUN --new-test": Case("tested", 3, "of prompts that no judge was tested on"),
@@ -115,6 +115,7 @@ LEFT_OUT = {
     "finetune demo --quick": "fetches and loads a model; .ci/run executes it in a fresh clone",
     "finetune evaluate RUN --model PATH --name round-1": "loads a trained model; tests/engines/test_pairs_round.py",
     "finetune compare RUN base round-1": "needs that evaluation; likewise",
+    "finetune review RUN --import labels.csv --reader NAME": "needs that table; tests/commands/test_gate_command.py",
 }
 
 ANSWERS = {"teach": "stable-skill", "evaluation": "yes", "base_success": "sometimes", "signal": "checker"}

@@ -110,8 +110,10 @@ def test_one_paid_but_rejected_completion_blocks() -> None:
     (found,) = report.disagreements
     assert ("3/1", "false_pass", 1.0, "text b") == (found.sample_id, found.kind, found.reward, found.completion)
     assert report.next_action == (
-        "fix the reward: read 3/1; a label that was a slip is given again; then "
-        "`finetune audit RUN && finetune score RUN && finetune probe RUN && finetune gate RUN`"
+        "fix the reward: read 3/1; then `finetune audit RUN && finetune score RUN && finetune probe RUN && "
+        "finetune gate RUN`. Was the label a slip, give it again: `finetune review RUN` and key `k` back to it, or a "
+        "table with that one row, `finetune review RUN --import labels.csv --reader NAME`; then `finetune gate RUN` is "
+        "enough"
     )
 
 
@@ -128,7 +130,7 @@ def test_fewer_than_fifty_labels_are_too_little(labelled: int) -> None:
     report = judge(labelled=labelled)
 
     assert "insufficient-evidence" == report.verdict
-    assert f"read {50 - labelled} more completions with `finetune review`" == report.next_action
+    assert f"read {50 - labelled} more completions with `finetune review RUN`" == report.next_action
 
 
 def test_labels_of_what_is_no_longer_there_do_not_count() -> None:
@@ -304,7 +306,9 @@ def test_each_reader_is_heard() -> None:
 
     assert weights(report) == {"readers-disagree": "blocks"}
     assert report.next_action == (
-        "let the readers settle 0/1: each labels it again, the last label stands; then `finetune gate RUN`"
+        "let the readers settle 0/1: each labels it again, the last label stands: `finetune review RUN` and key `k` "
+        "back to it, or a table with that one row, `finetune review RUN --import labels.csv --reader NAME`; then "
+        "`finetune gate RUN`"
     )
     assert (report.disagreements, report.agreement["contested"]) == ([], 1)
     assert doubled.verdict == "insufficient-evidence"
@@ -342,6 +346,24 @@ def test_weak_signal_warns() -> None:
     )
 
     assert weights(report) == {"groups-with-signal": "warns"}
+
+
+def test_one_answer_to_everything_warns_and_does_not_block() -> None:
+    """Three of four completions are one text that is right on half of the prompts, as often as all of them are."""
+
+    def pays(sample: Sample) -> float:
+        return float((sample.row % 2 == 1) == (sample.index < 3))
+
+    report = judge(
+        pays=pays,
+        accepts=lambda sample: pays(sample) == 1.0,
+        change=lambda sample: dataclasses.replace(sample, completion="yes") if sample.index < 3 else sample,
+    )
+
+    assert ("open", {"constant-answer": "warns", "duplicates": "fine"}) == (
+        report.verdict,
+        {**weights(report), "duplicates": next(one.weight for one in report.findings if one.code == "duplicates")},
+    )
 
 
 @pytest.mark.parametrize(("cut", "weight"), [(12, "fine"), (13, "blocks")])

@@ -374,3 +374,25 @@ def test_wrong_work_that_counts_as_success_blocks(failure: float, empty: float, 
     """From the gate's threshold on a wrong answer or an empty text is a success, whatever a right one earns."""
     made = report(honest=[replace(WORK, failure=failure, empty=empty)] * 2, counts_from=0.5)
     assert next((one.weight for one in made.findings if one.code == "wrong-is-success"), None) == weight
+
+
+@pytest.mark.parametrize(
+    ("unpaid", "format_only", "sound", "is_reward"),
+    [(6, 0, 6, True), (4, 3, 7, True), (5, 0, 7, False), (2, 2, 9, False)],
+    ids=["half", "half in two ways", "less", "less in two ways"],
+)
+def test_where_half_of_the_golds_fail_the_reward_is_at_fault(
+    unpaid: int, format_only: int, sound: int, *, is_reward: bool
+) -> None:
+    """However they fail: to remove rows would not mend a reward that pays one value to most."""
+    problems = [*["unpaid"] * unpaid, *["format_only"] * format_only, *[None] * sound]
+    honest = [
+        replace(WORK, row=row, prompt_id=str(row), problem=problem, failure=1.0 if problem else 0.0)  # type: ignore[arg-type]
+        for row, problem in enumerate(problems, 1)
+    ]
+    made = report(result(0.0), honest=honest)
+    action = str(finding(made, "gold-unpaid").next_action)
+
+    assert action.startswith("mend the reward, not the rows: ") == is_reward
+    assert action.startswith("mend or remove these rows") != is_reward
+    assert ("sample RUN --fresh" in made.next_action) != is_reward

@@ -35,10 +35,10 @@ def of(run_dir: Path, file: str) -> State:
     try:
         return State(*_CHECKS[file](run_dir))
     except Refusal as refusal:
-        return _refused(path, file, refusal)
+        return _refused(run_dir, file, refusal)
 
 
-def _refused(path: Path, file: str, refusal: Refusal) -> State:
+def _refused(run_dir: Path, file: str, refusal: Refusal) -> State:
     from llm_finetuning import artifact
 
     if file == "brief.yaml":
@@ -48,7 +48,9 @@ def _refused(path: Path, file: str, refusal: Refusal) -> State:
         return State("waits", text)
     if isinstance(refusal, artifact.Stale):
         return State("stale", f"{', '.join(refusal.changed)} changed since it was made", refusal.changed)
-    return State("unfinished" if "to continue" in text else "broken", text.removeprefix(f"{path}: "))
+    for path in (run_dir.resolve() / file, run_dir / file):  # a brief that was read knows the first alone
+        text = text.removeprefix(f"{path}: ")
+    return State("unfinished" if "to continue" in text else "broken", text)
 
 
 def _brief(run_dir: Path) -> tuple[str, str]:
@@ -214,6 +216,18 @@ def outdated_evaluation(run_dir: Path) -> "tuple[str, Outdated] | None":
         if (found := calls.outdated(loaded, artifact.read_json(path, Evaluation))) is not None:
             return path.stem, found
     return None
+
+
+def merged(run_dir: Path) -> dict[Path, Path]:
+    """Return the folders that `merge` wrote, as the run was given, each with the adapter that it was made of.
+
+    Whether that adapter was trained again since, which takes reading all of it, `evaluate` tells.
+    """
+    from llm_finetuning import checkpoints
+
+    folder = run_dir / checkpoints.MERGED
+    found = {path: checkpoints.merged_of(path) for path in sorted(folder.parent.glob(f"{folder.name}*"))}
+    return {path: Path(record["adapter"]) for path, record in found.items() if record is not None}
 
 
 def _evaluations(run_dir: Path) -> tuple[str, str] | State:

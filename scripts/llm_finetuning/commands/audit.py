@@ -360,10 +360,13 @@ def facts_of(report: "AuditReport", run_dir: Path) -> dict[str, Any]:
 def lines_of(report: "AuditReport", run_dir: Path) -> list[str]:
     """Return the report as a person reads it: one line for each finding that is not fine, and a summary."""
     mark = {"blocks": "BLOCKS", "warns": "warns"}
-    count = {weight: sum(found.weight == weight for found in report.findings) for weight in ("blocks", "warns", "fine")}
+    count = {weight: sum(found.weight == weight for found in report.findings) for weight in mark}
     lines = [f"  {mark[found.weight]:<8}{found.text}" for found in report.findings if found.weight in mark]
     spread = report.prompt_tokens
     tokens = f"; prompt tokens {', '.join(f'{name} {value}' for name, value in spread.items())}" if spread else ""
-    lines += [f"{report.rows} rows: {count['blocks']} block, {count['warns']} warn, {count['fine']} fine{tokens}"]
+    fine = [found for found in report.findings if found.weight == "fine"]
+    lines += [f"  fine    {found.text}" for found in fine if found.code == "held-out-leaked"]
+    named = f" ({', '.join(dict.fromkeys(found.code for found in fine))})" if fine else ""
+    lines += [f"{report.rows} rows: {count['blocks']} block, {count['warns']} warn, {len(fine)} fine{named}{tokens}"]
     lines += [f"note: {text}" for text in report.notes]
     return [*lines, f"wrote: {run_dir / 'audit.json'}", f"next: {report.next_action}"]

@@ -94,7 +94,7 @@ def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str
     console.note("\n4. read: a program that knows the sums, named oracle, stands in for a person")
     console.note(reading.read_as_oracle(run_dir))
     blocked = gate.run(run_dir, program_labels_count=True)
-    console.note("\n" + "\n".join(_without_files(gate.lines_of(blocked, run_dir))))
+    console.note("\n" + "\n".join(_as_a_part(gate.lines_of(blocked, run_dir))))
     console.note("\n5. mend the reward: the last number of the text has to be the gold; score, attack and ask again")
     road.write_brief(run_dir, "brief", model=json.dumps(model), reward=road.LAST_NUMBER)
     audit.run(run_dir, python=python)
@@ -105,9 +105,17 @@ def _two_gates(run_dir: Path, model: str, python: str | None) -> "tuple[dict[str
     return {"contains_gold (wrong)": blocked, "exact_answer (right)": answered}, int(sampled["samples"])
 
 
-def _without_files(lines: list[str]) -> list[str]:
-    """Return the gate's report without the lines that name its files, which the next answer overwrites."""
-    return [line for line in lines if not line.startswith(("wrote: ", "open in a browser: "))]
+def _as_a_part(lines: list[str]) -> list[str]:
+    """Return the gate's report as a part of the demo.
+
+    Without the lines that name its files, which the next answer overwrites; and what it asks for is no line to follow,
+    since the demo does it.
+    """
+    kept = [line for line in lines if not line.startswith(("wrote: ", "open in a browser: "))]
+    return [
+        f"it asks, and the demo does: {line.removeprefix('next: ')}" if line.startswith("next: ") else line
+        for line in kept
+    ]
 
 
 def _check_folder(run_dir: Path) -> None:

@@ -212,7 +212,7 @@ def lines_of(report: Any, run_dir: Path) -> list[str]:
     order = list(mark)
     findings = sorted(report.findings, key=lambda finding: order.index(finding.weight))
     lines += [f"  {mark[finding.weight]:<8}{finding.text}" for finding in findings if finding.weight != "fine"]
-    lines += _fine_line([finding.code for finding in findings if finding.weight == "fine"])
+    lines += _fine_lines(findings)
     lines += ["", *_table_lines(report.agreement, report.success_threshold)]
     for found in report.disagreements[:SHOWN_DISAGREEMENTS]:
         lines += ["", *_disagreement_lines(found)]
@@ -224,12 +224,24 @@ def lines_of(report: Any, run_dir: Path) -> list[str]:
     return [*lines, "", wrote, f"open in a browser: {run_dir / 'gate.html'}", _next_line(report, run_dir)]
 
 
-def _fine_line(codes: list[str]) -> list[str]:
-    """Return one line for all that is fine: what has to be read stands around it, and gate.html has each."""
-    if not codes:
-        return []
-    checks = "1 check" if len(codes) == 1 else f"{len(codes)} checks, all"
-    return [f"  fine    {checks} in gate.html: {', '.join(codes)}"]
+def _fine_lines(findings: list[Any]) -> list[str]:
+    """Return one line for all that is fine: what has to be read stands around it, and gate.html has each.
+
+    No check is called fine of which a finding stands above, such as `probe` beside `probe-exploit-near-miss`, nor one
+    that had nothing to look at, such as `false-pass` before anything was read: those are named as they are.
+    """
+    acting = {finding.code for finding in findings if finding.weight != "fine"}
+    summed = {code.partition("-")[0] for code in acting if code.startswith(("audit-", "probe-"))}
+    rest = [finding for finding in findings if finding.weight == "fine" and finding.code not in acting | summed]
+    blank = [finding.code for finding in rest if finding.rate is not None and not finding.rate.n]
+    codes = [finding.code for finding in rest if finding.code not in blank]
+    lines = []
+    if codes:
+        checks = "1 check" if len(codes) == 1 else f"{len(codes)} checks, all"
+        lines.append(f"  fine    {checks} in gate.html: {', '.join(codes)}")
+    if blank:
+        lines.append(f"  not known yet, nothing to look at: {', '.join(blank)}")
+    return lines
 
 
 def _table_lines(table: dict[str, int], success: float) -> list[str]:
@@ -254,7 +266,7 @@ def _next_line(report: Any, run_dir: Path) -> str:
 
     follow = artifact.shell_line("plan", run_dir)
     if report.verdict == "open":
-        return f"next: {follow} ({report.next_action.partition(': ')[2]})"
+        return f"next: `{follow}`: {report.next_action.partition(': ')[2]}"
     return f"next: {follow if lineage.is_overridden(report) else for_run(report.next_action, str(run_dir))}"
 
 

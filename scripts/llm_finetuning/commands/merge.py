@@ -39,6 +39,7 @@ def command(run_dir: Path, checkpoint: str, dtype: str | None, python: str | Non
 def run(run_dir: Path, step: str = "final", *, dtype: str | None = None, python: str | None = None) -> dict[str, Any]:
     """Write the folder and return what was written; one that is there of the same adapter is left as it is."""
     from llm_finetuning import artifact, brief, checkpoints
+    from llm_finetuning.commands import status
 
     loaded = brief.load(run_dir)
     candidate = checkpoints.checkpoint(loaded, step)
@@ -56,11 +57,13 @@ def run(run_dir: Path, step: str = "final", *, dtype: str | None = None, python:
     if record is None or not _is_of(record, of):
         record = _merged(of, target, python or loaded.brief.environment)
     shown = run_dir / target.relative_to(loaded.run_dir)
+    is_unmeasured = loaded.brief.dataset.evaluation and not (run_dir / "eval" / f"{target.name}.json").exists()
     return {
         **record,
         "wrote": str(shown),
         "from_4_bit": loaded.brief.training.get("adapter") == "qlora",
-        "next": artifact.shell_line("evaluate", run_dir, "--model", str(shown)),
+        "measure": artifact.shell_line("evaluate", run_dir, "--model", str(shown)) if is_unmeasured else None,
+        "next": status.next_command(run_dir),
     }
 
 
@@ -86,6 +89,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         )
     if facts["from_4_bit"]:
         lines.append("  it was trained on the base model in 4 bits, and this is the base model as it is: measure it")
+    if facts["measure"] not in (None, facts["next"]):
+        lines.append(f"  to measure it on the held-out rows: `{facts['measure']}`")
     return [*lines, f"next: {facts['next']}"]
 
 

@@ -99,7 +99,8 @@ def command(
 
 
 def _added(facts: dict[str, Any]) -> str:
-    words = [f"{facts['added']} labels added"]
+    by = f"reader{'s' if len(facts['readers']) > 1 else ''} {', '.join(facts['readers'])}"
+    words = [f"{facts['added']} labels added ({by})"]
     words += [f"{facts['unchanged']} unchanged"] if facts.get("unchanged") else []
     words += [f"{facts['skipped']} rows without a verdict skipped"] if facts.get("skipped") else []
     return ", ".join(words)
@@ -162,14 +163,17 @@ def _reader_name(name: str | None) -> str:
 
 def import_labels(run_dir: Path, file: Path, reader: str | None) -> dict[str, Any]:
     """Take labels from a CSV file; all of them or, if a row is wrong, none."""
-    from llm_finetuning import label_table
+    from llm_finetuning import label_table, labelling, lineage
 
-    told: dict[str, int] = {}
+    told: dict[str, Any] = {}
 
     def make(appender: "Appender[Label]", samples: Sequence["Sample"]) -> None:
         found = label_table.read(file, samples, appender.records, lambda name: _reader_name(name or reader))
+        if found.unsigned and not reader:
+            seen = lineage.seen_digests(samples)
+            console.note(f"{file}: {labelling.taken_as(_reader_name(None), found.unsigned, appender.records, seen)}")
         appender.append(found.labels)
-        told.update(unchanged=found.unchanged, skipped=found.skipped)
+        told.update(readers=found.readers, unchanged=found.unchanged, skipped=found.skipped)
 
     return {**add_labels(run_dir, make), **told}
 
@@ -217,12 +221,14 @@ def read_in_page(run_dir: Path, reader: str | None, count: int, port: int, *, op
             _patiently(lambda: write(labels))
             added += len(labels)
 
-    desk = Desk(run_dir, _reader_name(reader), count, append, lambda: status.next_command(run_dir))
+    name = _reader_name(reader)
+    desk = Desk(run_dir, name, count, append, lambda: status.next_command(run_dir))
     append([])  # an unwritable folder is said now, not at the first label
     serve(desk, port=port, announce=lambda address: _announce(address, opens=opens))
     samples = lineage.complete_samples(loaded).records
     return {
         "added": added,
+        "readers": [name],
         "judged": len(lineage.judged(samples, lineage.labels(loaded))),
         "samples": len(samples),
         "wrote": str(run_dir / "labels.jsonl"),
@@ -276,7 +282,7 @@ def read_in_terminal(run_dir: Path, reader: str | None, count: int) -> dict[str,
             told = {item.sample_id: _paid(item, scores.get(item.sample_id)) for item in chosen}
             _read_all(appender, [(by_id[item.sample_id], item) for item in chosen], told, name)
 
-    return add_labels(run_dir, make)
+    return {**add_labels(run_dir, make), "readers": [name]}
 
 
 def _paid(reading: "Reading", score: "Score | None") -> str:
@@ -302,13 +308,14 @@ def _read_all(
         return standing_of(reader, appender.records, seen)
 
     place = next((i for i, (sample, _) in enumerate(chosen) if sample.sample_id not in mine()), len(chosen))
-    note = ""
+    note = pressed = ""
     while place < len(chosen):
         sample, reading = chosen[place]
         label = mine().get(sample.sample_id)
         _show(sample, f"sample {place + 1} of {len(chosen)}")
         _show_label(label, note, paid[sample.sample_id] if label else "")  # before the decision it would sway
-        key = keyboard.key()
+        _show_keys(pressed)
+        key, pressed = keyboard.key(), ""
         if key in VERDICTS:
             rest = {"reader": reader, "note": note, "source": "terminal", "part": reading.part}
             appender.append([label_for(sample, VERDICTS[key], **rest)])
@@ -319,6 +326,8 @@ def _read_all(
             place, note = max(0, place - 1), ""
         elif key in ("q", "\x03", "\x04", "end"):
             return
+        else:
+            pressed = key
     _close(mine())
 
 
@@ -357,7 +366,7 @@ def _show(sample: "Sample", place: str) -> None:
 
 
 def _show_label(label: "Label | None", note: str, paid: str) -> None:
-    """Show the reader's label, what the rewards paid for it, the note that is begun, and the keys."""
+    """Show the reader's label, what the rewards paid for it, and the note that is begun."""
     from rich.console import Console
     from rich.panel import Panel
     from rich.text import Text
@@ -369,4 +378,15 @@ def _show_label(label: "Label | None", note: str, paid: str) -> None:
         screen.print(Text(f"your label: {label.verdict} {console.visible(label.note)}", style="italic"))
     if note:
         screen.print(Text(f"note: {console.visible(note)}", style="italic"))
-    screen.print(Text(KEYS, style="dim"))
+
+
+def _show_keys(pressed: str) -> None:
+    """Show which keys there are, after one that is none of them with its name."""
+    from rich.console import Console
+    from rich.text import Text
+
+    screen = Console(stderr=True, highlight=False)
+    if pressed:
+        named = pressed if pressed.isprintable() and not pressed.isspace() else repr(pressed)
+        screen.print(Text(f"no such key: {console.visible(named)}; there are", style="bold"))
+    screen.print(Text(KEYS, style="bold" if pressed else "dim"))

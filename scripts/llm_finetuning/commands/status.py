@@ -1,5 +1,7 @@
 """`finetune status`: where a run stands and the next command."""
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,9 +41,10 @@ def command(run_dir: Path, as_json: bool) -> int:
 
 
 def _line(row: dict[str, str]) -> str:
-    """Return a row of the table; further lines of its detail stand below the first."""
+    """Return a row of the table; further lines of its detail stand below the first, one that is its state nowhere."""
     head = _ROW.format(**row)
-    return (head + row["detail"].replace("\n", "\n" + " " * len(head))).rstrip()
+    detail = "" if row["detail"] == row["state"] else row["detail"]
+    return (head + detail.replace("\n", "\n" + " " * len(head))).rstrip()
 
 
 def run(run_dir: Path) -> dict[str, Any]:
@@ -67,7 +70,21 @@ def run(run_dir: Path) -> dict[str, Any]:
     if training := _training(run_dir):
         rows.append(training)
     states = {file: found.state for file, found in stated.items()}
-    return {"run_dir": str(run_dir), "artifacts": rows, "next": _next(run_dir, states, method, faults)}
+    following = _as_given(_next(run_dir, states, method, faults), run_dir)
+    rows = [{**row, "detail": _as_given(row["detail"], run_dir)} for row in rows]
+    return {"run_dir": str(run_dir), "artifacts": rows, "next": following}
+
+
+def _as_given(text: str, run_dir: Path) -> str:
+    """Return a text with the run, and a run beside it that follows on it (RUN-2), named as the run was given."""
+    from llm_finetuning import as_given
+
+    text = as_given.said(text, run_dir)
+    if run_dir.is_absolute():
+        return text
+    own = run_dir.resolve()
+    beside = Path(os.path.relpath(own.parent)) / own.name  # of `.` that is `../run`
+    return re.sub(rf"(?<![\w./-]){re.escape(str(own))}(?=-\w)", lambda _: str(beside), text)
 
 
 def next_command(run_dir: Path) -> str:
@@ -160,7 +177,8 @@ def _training(run_dir: Path) -> dict[str, str] | None:
     if training.is_running():
         return {"file": "train/", "state": "running", "detail": progress_line(training)}
     if ended := training.outcome():
-        return {"file": "train/", "state": str(ended["state"]), "detail": reason_of(ended)}
+        merged = [f"merged: {path}" for path in artifact_states.merged(run_dir)]
+        return {"file": "train/", "state": str(ended["state"]), "detail": "; ".join([reason_of(ended), *merged])}
     return None
 
 
@@ -289,7 +307,8 @@ def _after_preflight(run_dir: Path) -> str:
 
     training = TrainingRun(run_dir / "train")
     if training.is_running():
-        return artifact.shell_line("train", run_dir, "--stop") + " ends it early; else wait"
+        ends, shows = artifact.shell_line("train", run_dir, "--stop"), artifact.shell_line("watch", run_dir)
+        return f"wait; `{shows}` shows it, `{ends}` ends it early"
     if artifact_states.of(run_dir, "train/build.json").state not in ("done", "demo"):
         return artifact.shell_line("build", run_dir)
     ended = training.outcome()
@@ -298,10 +317,25 @@ def _after_preflight(run_dir: Path) -> str:
     if left := _unfinished_evaluation(run_dir):
         return left
     if ended and ended["state"] == "finished" and artifact_states.of(run_dir, "promotion.json").state == "done":
-        from llm_finetuning.types import Promotion
-
-        return artifact.read_json(run_dir / "promotion.json", Promotion).records[0].next_action
+        return _after_promotion(run_dir)
     return after(run_dir, ended) if ended else artifact.shell_line("train", run_dir)
+
+
+def _after_promotion(run_dir: Path) -> str:
+    """Return what a promotion asks for; where that is a merge which was made, to judge what is in use then."""
+    from llm_finetuning import artifact, brief
+    from llm_finetuning.evaluating import calls
+    from llm_finetuning.types import Promotion
+
+    found = artifact.read_json(run_dir / "promotion.json", Promotion).records[0]
+    loaded = brief.load(run_dir)
+    for merged, adapter in artifact_states.merged(run_dir).items():
+        if f"`{calls.merge(loaded, adapter)}`" not in found.next_action:
+            continue
+        if not (run_dir / "eval" / f"{merged.name}.json").exists():
+            return artifact.shell_line("evaluate", run_dir, "--model", str(merged))
+        return artifact.shell_line("compare", run_dir, found.base, merged.name)
+    return found.next_action
 
 
 def _diagnose_first(run_dir: Path) -> bool:

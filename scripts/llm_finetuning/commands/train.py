@@ -212,8 +212,8 @@ def after(run_dir: Path, ended: dict[str, Any]) -> str:
             return artifact.shell_line("evaluate", run_dir)
         return artifact.shell_line("compare", run_dir, "base", "final")
     if ended["state"] == "stopped" and ended["exit_code"] == EXIT_DONE:
-        return f"{artifact.shell_line('train', run_dir)} goes on from the last checkpoint"
-    return f"mend the reason, then {artifact.shell_line('train', run_dir)}"
+        return f"`{artifact.shell_line('train', run_dir)}` goes on from the last checkpoint"
+    return f"mend the reason, then `{artifact.shell_line('train', run_dir)}`"
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:

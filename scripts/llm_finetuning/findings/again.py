@@ -11,6 +11,12 @@ _ROWS = (
 _SCORING = ("infrastructure", "advantages")
 _READING = ("labels", "readers-disagree")
 
+_AGAIN = (
+    "`finetune review RUN` and key `k` back to it, or a table with that one row, "
+    "`finetune review RUN --import labels.csv --reader NAME`"
+)
+"""How a reader labels again what is labelled: the last label of a reader stands, so NAME is the name that it had."""
+
 
 def with_commands(action: str, code: str, *, last: Literal["audit", "probe", "gate"]) -> str:
     """Return an action with the verbs to run once it is done; one that names a command of ours stays as it is.
@@ -27,4 +33,9 @@ def with_commands(action: str, code: str, *, last: Literal["audit", "probe", "ga
     elif code.startswith(_READING):
         verbs = verbs[-1:]
     verbs = verbs[: verbs.index(f"{last} RUN") + 1]
-    return f"{action}; then `{' && '.join(f'finetune {verb}' for verb in verbs)}`"
+    follow = f"then `{' && '.join(f'finetune {verb}' for verb in verbs)}`"
+    if code == "readers-disagree":
+        return f"{action}: {_AGAIN}; {follow}"
+    if code in ("false-pass", "false-fail"):
+        return f"{action}; {follow}. Was the label a slip, give it again: {_AGAIN}; then `finetune gate RUN` is enough"
+    return f"{action}; {follow}"

@@ -154,7 +154,7 @@ def _rate_finding(
         code=kind.replace("_", "-"),
         weight="blocks" if ids else "fine",
         text=f"{what}: {words}",
-        next_action=f"fix the reward: read {listed(ids, 3)}; a label that was a slip is given again" if ids else None,
+        next_action=f"fix the reward: read {listed(ids, 3)}" if ids else None,
         rate=found,
         estimate=whole,
         sample_ids=ids,

@@ -27,6 +27,7 @@ class Rule:
     saturated: float = 0.95  # success at which nothing is left to learn
     signal: float = 0.30  # share of groups with a signal below which the gate warns
     duplicates: float = 0.50  # share of completions that repeat a sibling above which the gate warns
+    constant: float = 0.50  # share of completions that are one text, from which the gate asks what it alone would earn
     empty: float = 0.10  # share of completions without a word above which the gate warns
     lenient_gap: float = 0.10  # share that is right but not in the form the reward reads, above which the gate warns
     reading_s: float = 1.0  # median seconds a label below which nobody can have read

@@ -76,7 +76,7 @@ def findings(
         code="labels-cut",
         weight="warns",
         text="the last line of labels.jsonl is half written, as by a killed writer, and does not count",
-        next_action="label that sample again with `finetune review`",
+        next_action="label that sample again with `finetune review RUN`",
     )
     return [
         *_enough(evidence),
@@ -96,9 +96,9 @@ def _enough(evidence: Evidence) -> list[Finding]:
     wanting = needed - judged
     action = None
     if wanting > 0:
-        action = f"read {wanting} more completions with `finetune review`"
+        action = f"read {wanting} more completions with `finetune review RUN`"
     if there < needed:
-        action = f"draw more: {there} completions are there; raise `prompts`, then `finetune sample --fresh`"
+        action = f"draw more: {there} completions are there; raise `prompts`, then `finetune sample RUN --fresh`"
     return [
         Finding(
             code="labels",
@@ -151,7 +151,7 @@ def _set_aside(labels: Sequence[Label], seen: Mapping[str, str]) -> list[Finding
             weight="warns",
             text=f"{len(gone) + len(changed)} labels do not count, and are kept: the samples of {len(gone)} are gone, "
             f"{len(changed)} saw another prompt, gold or completion than is there now",
-            next_action="read those samples again with `finetune review`, which asks for them alone",
+            next_action="read those samples again with `finetune review RUN`, which asks for them alone",
             sample_ids=sorted({*gone, *changed}),
         )
     ]

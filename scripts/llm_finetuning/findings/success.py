@@ -218,7 +218,7 @@ def _grouping_findings(evidence: Evidence) -> list[Finding]:
             weight="insufficient",
             text=f"groups that hold more than one prompt text, so that nothing about groups can be said: "
             f"{rate_words(found)} ({listed(mixed, 3)})",
-            next_action="mend the ids (`dataset.id`) so that each names one prompt, then `finetune sample --fresh`",
+            next_action="mend the ids (`dataset.id`) so that each names one prompt, then `finetune sample RUN --fresh`",
             rate=found,
         )
     ]

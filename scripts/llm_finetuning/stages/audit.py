@@ -329,7 +329,7 @@ def _overlap(overlap: Overlap, n: int) -> Iterator[Finding]:
             rows = sorted({row for row, _ in pairs})
             yield _found(code, "blocks", text, "take these rows out of the training data", rows)
     if not overlap.leaked and not overlap.nearly_leaked:
-        text = f"0/{overlap.held_out} held-out prompts stand in the training data; {overlap.method}"
+        text = f"{overlap.held_out} held-out rows, none of whose prompts stands in the training data; {overlap.method}"
         yield _found("held-out-leaked", "fine", text)
 
 

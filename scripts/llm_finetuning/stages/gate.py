@@ -6,7 +6,7 @@ looked at stands in `findings`, one file a question; here they are put in order 
 
 from collections.abc import Mapping, Sequence
 
-from llm_finetuning.findings import again, agreement, earlier, lengths, readings, success, values
+from llm_finetuning.findings import again, agreement, constant, earlier, lengths, readings, success, values
 from llm_finetuning.findings.evidence import Evidence, Plan, Rule, Scored, by_prompt
 from llm_finetuning.types import (
     AuditReport,
@@ -105,6 +105,7 @@ def judge(
         *success.findings(evidence),
         lengths.truncation_finding(evidence),
         *lengths.diversity_findings(evidence),
+        *constant.constant_findings(evidence),
         *lengths.empty_findings(evidence),
         *values.component_findings(evidence),
         *lengths.cost_findings(evidence),

@@ -211,13 +211,13 @@ def _honest_findings(honest: Sequence[HonestWork], *, values_count: bool) -> lis
     ):
         found = [work for work in with_gold if work.problem == problem]
         if found:
-            mend = _mend(found, with_gold, action) if problem == "unpaid" else action
+            mend = _mend(with_gold, action) if problem == "unpaid" else action
             findings.append(_gold_finding(code, "blocks", what, mend, found, with_gold))
     unscored = [work for work in with_gold if work.problem == "unscored"]
     if unscored:
         weight = "blocks" if len(unscored) > UNSCORED_SHARE * len(with_gold) else "warns"
         what = "prompts whose gold the reward does not score (it returns None)"
-        mend = _mend(unscored, with_gold, "mend or remove these rows")
+        mend = _mend(with_gold, "mend or remove these rows")
         findings.append(_gold_finding("gold-unscored", weight, what, mend, unscored, with_gold))
     known = [work for work in honest if work.problem is None]
     if not known and not findings:
@@ -242,9 +242,11 @@ def _honest_findings(honest: Sequence[HonestWork], *, values_count: bool) -> lis
     return findings
 
 
-def _mend(found: Sequence[HonestWork], tried: Sequence[HonestWork], rows: str) -> str:
-    chat = any(abstentions.is_chat(work.right) for work in found)
-    return abstentions.mend_reward(len(found), len(tried), chat=chat, rows=rows)
+def _mend(tried: Sequence[HonestWork], rows: str) -> str:
+    """Return what to do about golds that come out wrong, whichever way: the audit counts all of them too."""
+    failed = [work for work in tried if work.problem is not None]
+    chat = any(abstentions.is_chat(work.right) for work in failed)
+    return abstentions.mend_reward(len(failed), len(tried), chat=chat, rows=rows)
 
 
 def _success_finding(honest: Sequence[HonestWork], counts_from: float) -> list[Finding]:
