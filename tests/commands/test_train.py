@@ -243,7 +243,7 @@ def test_stop_says_what_is_measured_first(
     ("steps", "line"),
     [
         ({0: {}}, "step 0 of 100, measuring the held-out rows before the first step"),
-        ({0: BASE}, "step 0 of 100, held-out mean reward 0.875, taking the first step"),
+        ({0: BASE}, "step 0 of 100, held-out reward 0.875, taking the first step"),
         ({0: {}, 1: {"reward": 0.5, "loss": 0.25}}, "step 1 of 100, reward 0.5, loss 0.25, about 5.0 h left"),
     ],
     ids=["measuring", "measured", "stepping"],
@@ -273,6 +273,6 @@ def test_the_foreground_says_what_comes_before_the_first_step(
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == [
         "step 0 of 100, measuring the held-out rows before the first step",
-        "step 0 of 100, held-out mean reward 0.875, taking the first step",
+        "step 0 of 100, held-out reward 0.875, taking the first step",
     ]
     assert [line.partition(",")[0] for line in said[2:]] == ["step 1 of 100", "step 2 of 100"]

@@ -21,7 +21,7 @@ STOP_WAIT_S = 600.0  # a step and a checkpoint of a large model take minutes
 POLL_S = 0.2
 TELL_EVERY_S = 30.0  # while a run that was asked to stop goes on
 
-LOGGED = (("reward", "reward"), ("eval_reward", "held-out mean reward"), ("loss", "loss"))
+LOGGED = (("reward", "reward"), ("eval_reward", "held-out reward"), ("loss", "loss"))
 """Metrics of a log that are told, with their names for a person."""
 
 NEEDS = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
