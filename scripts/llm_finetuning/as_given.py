@@ -5,6 +5,7 @@ next looks like two runs.
 """
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,3 +30,13 @@ def said(text: str, run_dir: Path) -> str:
     if own == str(run_dir) or own == "/":
         return text
     return re.sub(rf"(?<![\w./-]){re.escape(own)}(?![\w-]|\.\w)", lambda _: str(run_dir), text)
+
+
+def said_with_followers(text: str, run_dir: Path) -> str:
+    """Return likewise a text that may also name a run beside it which follows on it (RUN-2, RUN-sft)."""
+    text = said(text, run_dir)
+    if run_dir.is_absolute():
+        return text
+    own = run_dir.resolve()
+    beside = Path(os.path.relpath(own.parent)) / own.name  # of `.` that is `../run`
+    return re.sub(rf"(?<![\w./-]){re.escape(str(own))}(?=-\w)", lambda _: str(beside), text)

@@ -41,14 +41,11 @@ def command(run_dir: Path, base: str, candidate: str, arena: bool, python: str |
     rows, settings and graders.
     """
     from llm_finetuning import as_given, live_view
-    from llm_finetuning.evaluating import calls
 
     with as_given.refusals(run_dir):
         found = run(run_dir, base, candidate, arena=arena, python=python)
     lines = [live_view.one_line(line) for line in lines_of(found, run_dir)]  # an id or a bucket may hold any text
-    named = [run_dir, run_dir.parent / calls.free_run(run_dir.resolve()).name]  # and the run that may follow on it
-    for folder in named:
-        lines = [as_given.said(line, folder) for line in lines]
+    lines = [as_given.said_with_followers(line, run_dir) for line in lines]
     console.finish(lines, facts_of(found, run_dir), as_json=as_json)
     return EXIT_OF[found.verdict]
 

@@ -1,7 +1,5 @@
 """`finetune status`: where a run stands and the next command."""
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +47,7 @@ def _line(row: dict[str, str]) -> str:
 
 def run(run_dir: Path) -> dict[str, Any]:
     """Return the state of every artifact and the next command."""
+    from llm_finetuning import as_given
     from llm_finetuning.pipeline import STAGES
 
     if not run_dir.is_dir():
@@ -70,21 +69,9 @@ def run(run_dir: Path) -> dict[str, Any]:
     if training := _training(run_dir):
         rows.append(training)
     states = {file: found.state for file, found in stated.items()}
-    following = _as_given(_next(run_dir, states, method, faults), run_dir)
-    rows = [{**row, "detail": _as_given(row["detail"], run_dir)} for row in rows]
+    following = as_given.said_with_followers(_next(run_dir, states, method, faults), run_dir)
+    rows = [{**row, "detail": as_given.said_with_followers(row["detail"], run_dir)} for row in rows]
     return {"run_dir": str(run_dir), "artifacts": rows, "next": following}
-
-
-def _as_given(text: str, run_dir: Path) -> str:
-    """Return a text with the run, and a run beside it that follows on it (RUN-2), named as the run was given."""
-    from llm_finetuning import as_given
-
-    text = as_given.said(text, run_dir)
-    if run_dir.is_absolute():
-        return text
-    own = run_dir.resolve()
-    beside = Path(os.path.relpath(own.parent)) / own.name  # of `.` that is `../run`
-    return re.sub(rf"(?<![\w./-]){re.escape(str(own))}(?=-\w)", lambda _: str(beside), text)
 
 
 def next_command(run_dir: Path) -> str:

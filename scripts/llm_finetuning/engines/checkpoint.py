@@ -116,7 +116,7 @@ def load_generation_config(model: str) -> Any:
 
 def unloadable(model: str, part: str, fault: Exception) -> protocol.Failure:
     """Return the failure for a part of a model that did not load, in one line."""
-    said = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+    said = protocol.words_of(fault)
     if model.startswith("/"):
         return protocol.bad_input(f"{model}: the {part} cannot be loaded ({said}); save it again or name another model")
     return protocol.bad_input(f"{model}: the {part} cannot be had from the hub ({said}); {hub.way_out()}")

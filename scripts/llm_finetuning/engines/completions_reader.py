@@ -21,7 +21,7 @@ def read(job: protocol.Job, send: protocol.Send) -> None:
         try:
             rows = pq.read_table(path).to_pylist()
         except (OSError, pa.ArrowException) as fault:
-            said = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+            said = protocol.words_of(fault)
             refused.append(f"{path}: cannot be read as Parquet ({said}); remove it, or copy it again")
             continue
         send({"kind": "table", "path": path, "rows": plain(rows)})

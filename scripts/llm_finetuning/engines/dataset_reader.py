@@ -33,7 +33,7 @@ def read(job: protocol.Job, send: protocol.Send) -> None:
     except protocol.Failure:
         raise
     except Exception as fault:  # Arrow, fsspec and the hub client each raise their own kind
-        said = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+        said = protocol.words_of(fault)
         raise protocol.bad_input(f"{source}: cannot be read ({said}); mend dataset.path, config or split") from fault
     if chunk:
         send({"kind": "rows", "rows": chunk})

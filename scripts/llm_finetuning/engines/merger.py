@@ -103,7 +103,7 @@ def _save(model: Any, tokenizer: Any, job: protocol.Job) -> None:
         model.save_pretrained(job["path"])
         tokenizer.save_pretrained(job["path"])
     except Exception as fault:  # a full disk, a sampling setting that is refused: each library raises its own kind
-        said = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+        said = protocol.words_of(fault)
         raise protocol.machinery(f"{job['path']}: cannot be written ({said})") from fault
 
 

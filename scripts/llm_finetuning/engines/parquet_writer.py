@@ -14,7 +14,7 @@ def write(job: protocol.Job, send: protocol.Send) -> None:
     try:
         parquet.write_table(pa.Table.from_pylist(job["rows"]), job["path"])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
-        said = next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+        said = protocol.words_of(fault)
         raise protocol.bad_input(f"{job['path']}: a column has values of several kinds ({said})") from fault
     except OSError as fault:
         raise protocol.machinery(f"{job['path']}: cannot be written ({fault})") from fault

@@ -84,7 +84,7 @@ class Reader:
         try:
             return self._rendered([prompt])[0]
         except Exception as fault:  # noqa: BLE001  likewise; its words are the finding
-            return next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+            return protocol.words_of(fault)
 
     def look(self, row: int, ids: list[int]) -> None:
         """Remember what stands out in one prompt's tokens."""

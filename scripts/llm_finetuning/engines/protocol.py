@@ -49,6 +49,11 @@ def machinery(*lines: str) -> Failure:
     return Failure(*lines, bad_input=False)
 
 
+def words_of(fault: BaseException) -> str:
+    """Return the first line that an exception of a library says, its kind where it says nothing."""
+    return next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+
+
 def serve(work: Callable[[Job, Send], None]) -> NoReturn:
     """Run one engine program from its job to its end; never returns."""
     results = _claim_results()

@@ -22,13 +22,29 @@ def turn(path: Path, *, needed: bool) -> Iterator[None]:
     if not needed:
         yield
         return
-    lock = path.with_name(f".{path.stem}.lock")
+    lock = _lock_of(path)
     stream = _held(lock, path)
     try:
         yield
     finally:
         lock.unlink(missing_ok=True)  # while it is held: who waits for a removed file finds out and makes another
         os.close(stream)
+
+
+def is_taken(path: Path) -> bool:
+    """Tell whether another process has the turn at an evaluation now, and leave its lock alone."""
+    try:
+        with _lock_of(path).open("rb") as stream:
+            fcntl.lockf(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f".{path.stem}.lock")
 
 
 def _held(lock: Path, path: Path) -> int:

@@ -1,12 +1,11 @@
 """Evaluations that a kill left unfinished, and the one command that goes on with each."""
 
-import fcntl
 from pathlib import Path
 
 from llm_finetuning import artifact, pipeline
 from llm_finetuning.brief import LoadedBrief, SamplingBrief
 from llm_finetuning.errors import Refusal
-from llm_finetuning.evaluating import calls
+from llm_finetuning.evaluating import calls, turn
 from llm_finetuning.types import Sample
 
 
@@ -32,7 +31,8 @@ def command(run_dir: Path, loaded: LoadedBrief) -> str | None:
             continue
         is_drift = name.endswith(pipeline.DRIFT)
         plain = name.removesuffix(pipeline.DRIFT)
-        if _is_held(run_dir / f"eval/.{plain}.lock") or not _is_drawn_as_said(loaded, found.header, is_drift=is_drift):
+        is_made_now = turn.is_taken(run_dir / pipeline.evaluation_file(plain, "goldens"))
+        if is_made_now or not _is_drawn_as_said(loaded, found.header, is_drift=is_drift):
             continue
         settings = found.header.settings
         usual, options = calls.model_options(
@@ -66,15 +66,3 @@ def _is_drawn_as_said(loaded: LoadedBrief, header: artifact.Header, *, is_drift:
     warm = is_drift or said.get("temperature") in (0, sampling.temperature)
     parents = {"seed": artifact.digest_value(sampling.seed), "engine": artifact.digest_value(engine)}
     return warm and all(header.parents.get(key) == value for key, value in parents.items())
-
-
-def _is_held(lock: Path) -> bool:
-    """Tell whether another process is making this evaluation now, and leave its lock alone."""
-    try:
-        with lock.open("rb") as stream:
-            fcntl.lockf(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
